@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from kevolve_mcp.executors import LocalExecutor
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 from .fake_nvml import built, fake_nvml
 
@@ -44,12 +44,12 @@ def judge_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def judge(judge_cache: Path) -> Iterator[Opened]:
+def judge(judge_cache: Path) -> Iterator[OpenJudge]:
     """One for all that do it no harm: a judge and the servers from which it forks import for ten
     seconds."""
     with asyncio.Runner() as runner:
         executor = LocalExecutor(None, judge_cache)
-        yield Opened(runner.run, executor)
+        yield OpenJudge(runner.run, executor)
         runner.run(executor.close())
 
 

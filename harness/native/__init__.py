@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from . import cpp as _cpp
 from . import cuda as _cuda
-from .building import BuiltFile, NativeError, Order, use_builder
-from .cpp import DEFAULT_FLAGS, Function, Library, compile_command, find_compiler, load_cpp
+from .building import BuildOrder, BuiltFile, NativeError, use_builder
+from .cpp import DEFAULT_FLAGS, CppLibrary, Function, compile_command, find_compiler, load_cpp
 from .cuda import CudaLibrary, load_cuda
-from .driver import Driver
+from .driver import CudaDriver
 from .kernels import KernelText, read_kernels
 from .launching import Kernel, Launch, Sized, observe_launches, use_driver
 from .prototypes import Prototype, read_prototypes
@@ -29,16 +29,16 @@ __all__ = [
     "CUDA_FLAGS",
     "DEFAULT_FLAGS",
     "MISSING",
+    "BuildOrder",
     "BuiltFile",
+    "CppLibrary",
+    "CudaDriver",
     "CudaLibrary",
-    "Driver",
     "Function",
     "Kernel",
     "KernelText",
     "Launch",
-    "Library",
     "NativeError",
-    "Order",
     "Prototype",
     "Sized",
     "Toolkit",
@@ -61,6 +61,6 @@ __all__ = [
 _BUILDERS = {"cpp": _cpp.build_here, "cuda": _cuda.build_here}
 
 
-def build_here(order: Order) -> BuiltFile:
+def build_here(order: BuildOrder) -> BuiltFile:
     """Compile with what this machine has into the user's cache. Raises NativeError."""
     return _BUILDERS[order.language](order)

@@ -21,7 +21,7 @@ class SourceRefused(NativeError):
 
 
 @dataclass(frozen=True)
-class Order:
+class BuildOrder:
     """One build. language: "cpp" or "cuda". architecture: of a GPU, as its compiler spells it
     ("sm_90a"). names: kernels whose symbols are wanted, template arguments included ("scale<float,
     4>")."""
@@ -43,7 +43,7 @@ class BuiltFile:
     identity: str = ""
 
 
-Builder = Callable[[Order], BuiltFile]
+Builder = Callable[[BuildOrder], BuiltFile]
 _builder: Builder | None = None  # an evaluation's worker puts its own here
 
 
@@ -53,7 +53,7 @@ def use_builder(builder: Builder | None) -> None:
     _builder = builder
 
 
-def build(order: Order, here: Builder) -> BuiltFile:
+def build(order: BuildOrder, here: Builder) -> BuiltFile:
     """By the evaluator's builder inside an evaluation, else `here`. Raises NativeError."""
     return (_builder or here)(order)
 
@@ -70,7 +70,7 @@ def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[
 
 
 def cached(
-    order: Order, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]
+    order: BuildOrder, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]
 ) -> BuiltFile:
     """Built once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else
     ~/.cache/kevolve/native).

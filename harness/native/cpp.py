@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .building import BuiltFile, NativeError, Order, build, cached, macros
+from .building import BuildOrder, BuiltFile, NativeError, build, cached, macros
 from .prototypes import POINTED, Prototype, read_prototypes, signature
 
 DEFAULT_FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fopenmp")
@@ -22,7 +22,7 @@ def load_cpp(
     flags: Sequence[str] = (),
     defines: Mapping[str, object] | None = None,
     signatures: Mapping[str, str] | None = None,
-) -> Library:
+) -> CppLibrary:
     """Compile `source` and return its functions as attributes.
 
     flags: appended to DEFAULT_FLAGS, so they win. defines: name -> value, passed as -Dname=value
@@ -33,9 +33,9 @@ def load_cpp(
     prototypes = read_prototypes(source)
     for name, letters in (signatures or {}).items():
         prototypes[name] = signature(name, letters)
-    built = build(Order("cpp", source, macros(flags, defines)), build_here)
+    built = build(BuildOrder("cpp", source, macros(flags, defines)), build_here)
     try:
-        return Library(ctypes.CDLL(built.path), prototypes, built.identity)
+        return CppLibrary(ctypes.CDLL(built.path), prototypes, built.identity)
     except OSError as error:
         raise NativeError(
             f"the library was built but cannot be loaded: {error}. Is every function that is "
@@ -57,7 +57,7 @@ def compile_command(compiler: str, source: str, output: str, flags: Sequence[str
     return [compiler, *defaults, *flags, "-x", "c++", source, "-o", output]
 
 
-def build_here(order: Order) -> BuiltFile:
+def build_here(order: BuildOrder) -> BuiltFile:
     """Compile with this machine's compiler into the user's cache."""
     compiler = find_compiler()
     if compiler is None:
@@ -87,7 +87,7 @@ _CTYPES: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Library:
+class CppLibrary:
     """The functions of one compiled source, as attributes. identity: equal for equal builds."""
 
     def __init__(

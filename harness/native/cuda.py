@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .building import BuiltFile, NativeError, Order, SourceRefused, build, cached, macros
+from .building import BuildOrder, BuiltFile, NativeError, SourceRefused, build, cached, macros
 from .kernels import KernelText, read_kernels, split_instance
 from .launching import Kernel, Module
 from .prototypes import Prototype, signature
@@ -41,13 +41,13 @@ def load_cuda(
             "False)"
         )
     architecture = architecture_of(torch.cuda.get_device_capability())
-    order = Order("cuda", source, macros(flags, defines), architecture)
+    order = BuildOrder("cuda", source, macros(flags, defines), architecture)
     return CudaLibrary(
         order, {name: signature(name, letters) for name, letters in (signatures or {}).items()}
     )
 
 
-def build_here(order: Order) -> BuiltFile:
+def build_here(order: BuildOrder) -> BuiltFile:
     """Compile with what this machine has into the user's cache."""
     toolkit = find_toolkit()
     if not toolkit.version:
@@ -72,7 +72,7 @@ class CudaLibrary:
     is first asked for; each instance is a binary of its own, with `__device__` variables of its
     own."""
 
-    def __init__(self, order: Order, signatures: Mapping[str, Prototype]) -> None:
+    def __init__(self, order: BuildOrder, signatures: Mapping[str, Prototype]) -> None:
         self._order, self._signatures = order, signatures
         self._texts = read_kernels(order.source)
         self._kernels: dict[str, Kernel] = {}
@@ -110,7 +110,7 @@ class CudaLibrary:
             )
 
     def _add(self, names: tuple[str, ...]) -> None:
-        order = Order(
+        order = BuildOrder(
             "cuda", self._order.source, self._order.flags, self._order.architecture, names
         )
         built = build(order, build_here)

@@ -30,7 +30,7 @@ _ADVICE = {
 Triple = tuple[int, int, int]
 
 
-class Driver:
+class CudaDriver:
     """library: libcuda. Raises NativeError with the driver's own words everywhere."""
 
     def __init__(self, library: str = "libcuda.so.1") -> None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from .building import NativeError
-from .driver import Driver, Triple
+from .driver import CudaDriver, Triple
 from .kernels import CUDA_POINTED
 from .prototypes import SPELLED, Prototype
 
@@ -36,7 +36,7 @@ class Launch:
 
 Observer = Callable[[Launch], bool]
 _observer: Observer | None = None
-_driver: Driver | None = None
+_driver: CudaDriver | None = None
 
 
 def observe_launches(observer: Observer | None) -> None:
@@ -46,7 +46,7 @@ def observe_launches(observer: Observer | None) -> None:
     _observer = observer
 
 
-def use_driver(driver: Driver | None) -> None:
+def use_driver(driver: CudaDriver | None) -> None:
     """Another driver than the machine's (None: that one)."""
     global _driver
     _driver = driver
@@ -272,13 +272,13 @@ def _triple(name: str, what: str, value: Any) -> Triple:
     return padded[0], padded[1], padded[2]
 
 
-def _the_driver() -> Driver:
+def _the_driver() -> CudaDriver:
     return _driver or _own_driver()
 
 
 @lru_cache(maxsize=1)
-def _own_driver() -> Driver:
-    return Driver()
+def _own_driver() -> CudaDriver:
+    return CudaDriver()
 
 
 def _stream(device: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from . import nvcc, nvrtc
-from .building import NativeError, Order, SourceRefused
+from .building import BuildOrder, NativeError, SourceRefused
 
 CUDA_FLAGS = ("-std=c++17",)
 MISSING = (
@@ -60,7 +60,7 @@ class Compiled:
     log: str
 
 
-def compile_order(order: Order, toolkit: Toolkit, folder: str, seconds: float) -> Compiled:
+def compile_order(order: BuildOrder, toolkit: Toolkit, folder: str, seconds: float) -> Compiled:
     """By NVRTC; by nvcc where there is no NVRTC, or where the text is not for the device alone.
     folder: for temporary files. seconds: for nvcc, which is ended then. Raises SourceRefused with
     the compiler's words, NativeError, TimeoutError."""

@@ -100,7 +100,7 @@ class CandidateHost(host.Host):
         size, left_out = launches.hand_over(recorder.kernels() if recorder else [], fds[0])
         return None, (size, left_out + (recorder.left_out if recorder else 0))
 
-    def _build(self, order: native.Order) -> native.BuiltFile:
+    def _build(self, order: native.BuildOrder) -> native.BuiltFile:
         """Ask the judge's build service; what it built arrives as a descriptor that stays open."""
         size = self.put(json.dumps(to_json(order)))
         if size >= frames.TEXT_BYTES:

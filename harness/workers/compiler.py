@@ -99,7 +99,7 @@ class CompilerHost(host.Host):
         """Descriptors: source text, file for the binary, file for a CudaReport. Sizes and the
         compiler's words come back."""
         folder = os.getcwd()
-        order = native.Order(
+        order = native.BuildOrder(
             "cuda", buffers.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names)
         )
         try:

@@ -41,7 +41,7 @@ COMPILER_REMEDY = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     """ok: there. warning: something works less well. missing: needed for evaluating. remedy: how to
     get it."""
 
@@ -55,7 +55,7 @@ class Finding:
 class Diagnosis:
     """ready: kernels can be evaluated here."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[DoctorFinding, ...]
     interpreters: tuple[Interpreter, ...] = ()
     targets: tuple[TargetReport, ...] = ()
     isolation: dict[str, str] | None = None
@@ -83,7 +83,7 @@ async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
     findings.append(_torch(interpreters))
     if report is None:
         findings.append(
-            Finding(
+            DoctorFinding(
                 "judge",
                 "missing",
                 reason,
@@ -112,23 +112,23 @@ async def _ask(executor: Executor) -> tuple[tuple[Interpreter, ...], MachineRepo
         return interpreters, None, str(error)
 
 
-def _version() -> Finding:
+def _version() -> DoctorFinding:
     installed = ", ".join(f"{name} {version(name)}" for name in ("mcp", "SQLAlchemy"))
-    return Finding(
+    return DoctorFinding(
         "kevolve",
         "ok",
         f"{__version__} on Python {platform.python_version()} ({sys.executable}); {installed}",
     )
 
 
-def _platform() -> Finding:
+def _platform() -> DoctorFinding:
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} cores"
     if platform.system() == "Linux":
-        return Finding("platform", "ok", said)
-    return Finding("platform", "missing", f"{said}: evaluation needs Linux", remedies.LINUX)
+        return DoctorFinding("platform", "ok", said)
+    return DoctorFinding("platform", "missing", f"{said}: evaluation needs Linux", remedies.LINUX)
 
 
-def _folders(settings: Settings) -> list[Finding]:
+def _folders(settings: Settings) -> list[DoctorFinding]:
     """Where results and builds go."""
     return [
         _folder("home", settings.home, "KEVOLVE_HOME"),
@@ -136,7 +136,7 @@ def _folders(settings: Settings) -> list[Finding]:
     ]
 
 
-def _folder(name: str, folder: Path, variable: str) -> Finding:
+def _folder(name: str, folder: Path, variable: str) -> DoctorFinding:
     """Whether the folder, or the nearest one above it that exists, takes a file: permissions alone
     do not tell."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
@@ -145,23 +145,25 @@ def _folder(name: str, folder: Path, variable: str) -> Finding:
             pass
     except OSError as error:
         remedy = f"Set {variable} to a writable folder on a local disk."
-        return Finding(name, "missing", f"{folder} cannot be written: {error.strerror}", remedy)
+        return DoctorFinding(
+            name, "missing", f"{folder} cannot be written: {error.strerror}", remedy
+        )
     free = shutil.disk_usage(existing).free
     state: State = "ok" if free >= LEAST_FREE else "warning"
     remedy = "" if state == "ok" else "Free some space: builds need it."
-    return Finding(name, state, f"{folder} is writable ({memory(free)} free)", remedy)
+    return DoctorFinding(name, state, f"{folder} is writable ({memory(free)} free)", remedy)
 
 
-def _compilers() -> list[Finding]:
+def _compilers() -> list[DoctorFinding]:
     found = {name: path for name in COMPILERS if (path := shutil.which(name))}
     if not found:
         return [
-            Finding(
+            DoctorFinding(
                 "compiler", "missing", f"none of {', '.join(COMPILERS)} is on PATH", COMPILER_REMEDY
             )
         ]
     return [
-        Finding(
+        DoctorFinding(
             "compiler", "ok", "; ".join(f"{path}: {_first_line(path)}" for path in found.values())
         )
     ]
@@ -177,19 +179,21 @@ def _first_line(compiler: str) -> str:
     return (done.stdout or done.stderr).strip().split("\n")[0]
 
 
-def _torch(interpreters: tuple[Interpreter, ...]) -> Finding:
+def _torch(interpreters: tuple[Interpreter, ...]) -> DoctorFinding:
     usable = next((i for i in interpreters if i.usable), None)
     if usable is None:
-        return Finding(
+        return DoctorFinding(
             "torch",
             "missing",
             f"none of {len(interpreters)} interpreters can evaluate (reasons below)",
             remedies.TORCH,
         )
-    return Finding("torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})")
+    return DoctorFinding(
+        "torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})"
+    )
 
 
-def _isolation(levels: dict[str, str], task: str) -> Finding:
+def _isolation(levels: dict[str, str], task: str) -> DoctorFinding:
     there = [level for level in ISOLATION_LEVELS if levels.get(level) == "available"]
     not_there = "; ".join(
         f"{level}: {levels.get(level, 'not probed')}"
@@ -202,13 +206,13 @@ def _isolation(levels: dict[str, str], task: str) -> Finding:
         + (f"; tasks run at {task}" if task else "")
     )
     if there and Policy().permits(there[0]):
-        return Finding("isolation", "ok", said)
+        return DoctorFinding("isolation", "ok", said)
     remedy = (
         "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, "
         "kernel.apparmor_restrict_unprivileged_userns=0), or accept less for code you trust: "
         "`kevolve evaluate --isolation process`."
     )
-    return Finding(
+    return DoctorFinding(
         "isolation",
         "warning",
         f"{said}: weaker than the default policy requires ({Policy().isolation})",
@@ -216,16 +220,16 @@ def _isolation(levels: dict[str, str], task: str) -> Finding:
     )
 
 
-def _executable(targets: tuple[TargetReport, ...]) -> Finding:
+def _executable(targets: tuple[TargetReport, ...]) -> DoctorFinding:
     here = [t for t in targets if t.mode == "execute"]
     if here:
         said = ", ".join(t.target for t in here)
         for mode, words in (("verify", "only verified"), ("compile", "only compiled for")):
             others = [f"{t.target} ({', '.join(t.languages)})" for t in targets if t.mode == mode]
             said += f"; {words}: {', '.join(others)}" if others else ""
-        return Finding("targets", "ok", said)
+        return DoctorFinding("targets", "ok", said)
     why = "; ".join(f"{t.target}: {t.reason}" for t in targets) or "none is known"
-    return Finding(
+    return DoctorFinding(
         "targets",
         "missing",
         f"no target runs here ({why})",
@@ -233,14 +237,14 @@ def _executable(targets: tuple[TargetReport, ...]) -> Finding:
     )
 
 
-def _gpus(devices: tuple[Device, ...]) -> Finding:
+def _gpus(devices: tuple[Device, ...]) -> DoctorFinding:
     shared = [d for d in devices if d.users]
     said = f"{len(devices)} (listed below); evaluations on different ones run side by side"
     if not shared:
-        return Finding("gpus", "ok", said)
+        return DoctorFinding("gpus", "ok", said)
     users = "; ".join(f"GPU {d.index}: {', '.join(d.users)}" for d in shared)
     remedy = "Stop them while kernels are timed, or leave such a GPU out with CUDA_VISIBLE_DEVICES."
-    return Finding(
+    return DoctorFinding(
         "gpus",
         "warning",
         f"{said}; other programs are on some of them, which disturbs timing ({users})",
@@ -248,14 +252,14 @@ def _gpus(devices: tuple[Device, ...]) -> Finding:
     )
 
 
-def _tuning() -> Finding:
+def _tuning() -> DoctorFinding:
     try:
-        return Finding(
+        return DoctorFinding(
             "optuna", "ok", f"{version('optuna')}: parameter search by the offline author"
         )
     except PackageNotFoundError:
         remedy = "pip install 'kevolve-mcp[search]'"
-        return Finding(
+        return DoctorFinding(
             "optuna",
             "warning",
             "not installed: the offline author searches TUNABLES without it, less cleverly",
@@ -263,7 +267,7 @@ def _tuning() -> Finding:
         )
 
 
-def _vectors(settings: Settings) -> Finding:
+def _vectors(settings: Settings) -> DoctorFinding:
     """Whether knowledge is found by meaning as well; off is no fault."""
     found = state(settings)
-    return Finding("vectors", "ok" if found.fine else "warning", found.message, found.remedy)
+    return DoctorFinding("vectors", "ok" if found.fine else "warning", found.message, found.remedy)

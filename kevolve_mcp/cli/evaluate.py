@@ -18,7 +18,7 @@ from .terminal import announcer, print_json, show
 if TYPE_CHECKING:
     from harness.types import Policy
 
-    from .meeting import Meeting
+    from .meeting import FileMeeting
     from .verdicts import Verdict
 
 LibraryCalls = Literal["flag", "allow", "reject"]
@@ -151,7 +151,7 @@ def _show(verdict: Verdict) -> None:
     show(verdict_view(verdict))
 
 
-def _show_meeting(met: Meeting) -> None:
+def _show_meeting(met: FileMeeting) -> None:
     from .render.verdicts import meeting_view
 
     show(meeting_view(met))

@@ -33,7 +33,7 @@ def export(
     user calls it."""
     import anyio
 
-    from kevolve_mcp.driver import Outcome, SessionClient
+    from kevolve_mcp.driver import RunOutcome, SessionClient
 
     from . import running
     from .backend import choose
@@ -50,7 +50,7 @@ def export(
             return await client.finish(session, node, contents=wanted)
 
     ending = anyio.run(run)
-    outcome = Outcome(ending.session, ending.reason, 0, ending)
+    outcome = RunOutcome(ending.session, ending.reason, 0, ending)
     copied = running.copy_package(outcome, output) if output else ""
     if json:
         print_json(report_json(outcome, copied))

@@ -20,7 +20,7 @@ from .options import parse_target
 from .verdicts import Verdict
 
 if TYPE_CHECKING:
-    from .meeting import Meeting
+    from .meeting import FileMeeting
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class OpenedOrder:
             else:
                 yield Verdict.of(entry.label, evaluation, self.order.reference_cases)
 
-    async def meet(self, verdicts: Sequence[Verdict]) -> tuple[Meeting | None, list[Verdict]]:
+    async def meet(self, verdicts: Sequence[Verdict]) -> tuple[FileMeeting | None, list[Verdict]]:
         from .meeting import meet
 
         return await meet(self, verdicts)

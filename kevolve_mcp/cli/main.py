@@ -68,7 +68,7 @@ def _command(name: str) -> Any:
     return typer.main.get_command(alone)
 
 
-class Program(TeachingGroup):
+class CommandLine(TeachingGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = Commands()
@@ -76,7 +76,7 @@ class Program(TeachingGroup):
 
 app = typer.Typer(
     name="kevolve",
-    cls=Program,
+    cls=CommandLine,
     help="Write fast kernels automatically, and prove they are fast.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -29,7 +29,7 @@ ALONE = "no other correct one was left to time it against"
 
 
 @dataclass(frozen=True)
-class Meeting:
+class FileMeeting:
     """labels: the candidates that met, the best one first; duels: each over each later one, by
     place in labels. processes: fresh ones of each; seconds: what it took. notes: who or what is
     missing and why, and who wins nothing by it."""
@@ -43,7 +43,7 @@ class Meeting:
 
 async def meet(
     judge: OpenedOrder, verdicts: Sequence[Verdict]
-) -> tuple[Meeting | None, list[Verdict]]:
+) -> tuple[FileMeeting | None, list[Verdict]]:
     """How the candidates that may be the best fare against each other, and the verdicts with that,
     or with the reason why one was not compared. verdicts: one for each entry. None where fewer
     than two are correct.
@@ -56,7 +56,7 @@ async def meet(
     able, known = _contenders(ranked, verdicts)
     if len(able) < 2:
         known[able[0]] = replace(known[able[0]], not_compared=ALONE)
-        return Meeting((), notes=_notes(known)), known
+        return FileMeeting((), notes=_notes(known)), known
     labels = tuple(verdicts[place].candidate for place in able)
     order = judge.order
     judge.announce(
@@ -78,7 +78,7 @@ async def meet(
         why = f"not timed against others: {error.message}. {advice(error)}".strip()
         for place in able:
             known[place] = replace(known[place], not_compared=why)
-        return Meeting((), notes=_notes(known)), known
+        return FileMeeting((), notes=_notes(known)), known
     for number, place in enumerate(able):
         known[place] = _with(known[place], found, number, labels)
     lost = [
@@ -87,7 +87,7 @@ async def meet(
         if v.head_to_head and not v.eligible
     ]
     notes = (*_notes(known), *lost)
-    return Meeting(labels, found.in_order(), found.processes, found.seconds, notes), known
+    return FileMeeting(labels, found.in_order(), found.processes, found.seconds, notes), known
 
 
 def _ranked(verdicts: Sequence[Verdict]) -> list[int]:

@@ -17,7 +17,7 @@ import anyio
 
 from harness.types import Budget
 from harness.types import Target as TargetName
-from kevolve_mcp.driver import Driver, Event, Options, Outcome, events
+from kevolve_mcp.driver import Driver, Event, Options, RunOutcome, events
 from kevolve_mcp.driver.answers import UNLIMITED
 from kevolve_mcp.errors import KEvolveError, UsageError
 from kevolve_mcp.sessions.inputs import companion_start
@@ -152,7 +152,7 @@ class Watcher:
 
     def __call__(self, event: Event) -> None:
         self.board = self.board.after(event)
-        if isinstance(event, events.Opened):
+        if isinstance(event, events.SessionOpened):
             self.session_id = event.session.id
         if self._display is None and (line := plain_line(event, self.board)):
             self.say(line)
@@ -161,7 +161,7 @@ class Watcher:
         self._console.print(line, markup=False, soft_wrap=True)
 
 
-def execute(run: Run, backend: Backend, watcher: Watcher) -> Outcome:
+def execute(run: Run, backend: Backend, watcher: Watcher) -> RunOutcome:
     """The whole run. Raises KEvolveError, and KeyboardInterrupt once everything is stopped."""
     session = run.session
     if run.session is not None:
@@ -180,7 +180,7 @@ def execute(run: Run, backend: Backend, watcher: Watcher) -> Outcome:
     def restarted(text: str) -> None:
         watcher(events.Remark(text))
 
-    async def drive() -> Outcome:
+    async def drive() -> RunOutcome:
         author = choose_author(run.author, _author_options(run, watcher))
         try:
             async with backend.connection(restarted, debug=run.debug) as server:
@@ -203,7 +203,7 @@ def how_to_resume(session_id: str, server: str = "") -> str:
     )
 
 
-def handed_over(outcome: Outcome) -> tuple[str, ...]:
+def handed_over(outcome: RunOutcome) -> tuple[str, ...]:
     """The cases that the exported package hands to the reference, as far as the package can be read
     here."""
     from kevolve_mcp.export import read_package
@@ -238,7 +238,7 @@ def check_destination(to: Path | None) -> None:
         ) from None
 
 
-def copy_package(outcome: Outcome, to: Path) -> str:
+def copy_package(outcome: RunOutcome, to: Path) -> str:
     """Copy the exported package; the path of the copy, "" where nothing was exported. Raises
     UsageError."""
     if outcome.ending is None or not outcome.ending.package:

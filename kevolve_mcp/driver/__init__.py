@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .client import SessionClient, settled
     from .connection import Connection, OpenClient, connect, read_result
     from .events import Event
-    from .loop import Driver, Outcome
+    from .loop import Driver, RunOutcome
     from .options import Options
     from .tools import Answer, Tools
 
@@ -31,7 +31,7 @@ __all__ = [
     "Event",
     "OpenClient",
     "Options",
-    "Outcome",
+    "RunOutcome",
     "SessionClient",
     "Told",
     "Tools",
@@ -52,7 +52,7 @@ __getattr__ = loader(
         "client": ("SessionClient", "settled"),
         "connection": ("Connection", "OpenClient", "connect", "read_result"),
         "events": ("Event",),
-        "loop": ("Driver", "Outcome"),
+        "loop": ("Driver", "RunOutcome"),
         "options": ("Options",),
         "tools": ("Answer", "Tools"),
         "": ("events",),

@@ -14,7 +14,7 @@ from .answers import NOTHING_SPENT, Told
 
 
 @dataclass(frozen=True)
-class Opened:
+class SessionOpened:
     """The session's id is known. resumed: it was there before this run."""
 
     session: api.Session
@@ -47,7 +47,7 @@ class NodeEvaluated:
 
 
 @dataclass(frozen=True)
-class Learned:
+class SkillsLearned:
     """One sentence: what the last node taught."""
 
     node: str
@@ -79,12 +79,12 @@ class Terminated:
 
 
 @dataclass(frozen=True)
-class Finished:
+class SearchFinished:
     ending: api.Finished
 
 
 @dataclass(frozen=True)
-class Exported:
+class PackageExported:
     """package: absolute path of the folder on the server's machine."""
 
     package: str
@@ -92,14 +92,14 @@ class Exported:
 
 
 Event: TypeAlias = (
-    Opened
+    SessionOpened
     | Baseline
     | Working
     | NodeEvaluated
-    | Learned
+    | SkillsLearned
     | BestImproved
     | Remark
     | Terminated
-    | Finished
-    | Exported
+    | SearchFinished
+    | PackageExported
 )

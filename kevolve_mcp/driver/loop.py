@@ -43,7 +43,7 @@ Listener = Callable[[events.Event], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended. nodes: how many it added. ending: None where nothing could be exported;
     `reason` says why."""
 
@@ -78,7 +78,7 @@ class Driver:
         self._taking = anyio.Lock()
         self._alone = anyio.Lock()
 
-    async def run(self) -> Outcome:
+    async def run(self) -> RunOutcome:
         """Raises the KEvolveError that ended the run without ending the session (evaluator gone,
         task refused …)."""
         session = await self._open()
@@ -110,7 +110,7 @@ class Driver:
         else:
             session, resumed = await self._server.open(open_arguments(spec))
         self._best, self._purse = session.best, Purse(session.budget, session.spent)
-        self._listen(events.Opened(session, resumed))
+        self._listen(events.SessionOpened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
         if resumed and spec is not None and (other := differences(spec, session)):
             self._listen(
@@ -121,7 +121,7 @@ class Driver:
             )
         return session
 
-    async def _over(self, session: api.Session) -> Outcome:
+    async def _over(self, session: api.Session) -> RunOutcome:
         """What a session ended with that was over before this run."""
         reason = f"the session was {session.state} already: {session.reason}".rstrip(": ")
         ending = (
@@ -129,7 +129,7 @@ class Driver:
             if session.state == "finished"
             else None
         )
-        return Outcome(session, reason, 0, ending)
+        return RunOutcome(session, reason, 0, ending)
 
     async def _search(self, session_id: str) -> Stop:
         async with anyio.create_task_group() as group:
@@ -258,7 +258,7 @@ class Driver:
     def _tell(self, ask: AskContext, told: Told) -> None:
         self._listen(events.NodeEvaluated(told, self._standing.nodes))
         self._listen(
-            events.Learned(
+            events.SkillsLearned(
                 told.node.id, lesson(told, ask.parents[0].params if ask.parents else None)
             )
         )
@@ -271,13 +271,13 @@ class Driver:
         if self._stop is None and isinstance(step, (Stop, GiveUp)):
             self._stop = step
 
-    async def _finish(self, session: api.Session, stop: Stop) -> Outcome:
+    async def _finish(self, session: api.Session, stop: Stop) -> RunOutcome:
         try:
             ending = await self._server.finish(session.id, contents=self._options.contents)
         except Conflict as error:
             self._listen(events.Remark(f"nothing to export: {error}"))
-            return Outcome(session, f"{stop.reason}: {error}", self._standing.nodes)
-        self._listen(events.Finished(ending))
+            return RunOutcome(session, f"{stop.reason}: {error}", self._standing.nodes)
+        self._listen(events.SearchFinished(ending))
         if ending.package:
-            self._listen(events.Exported(ending.package, ending.skills))
-        return Outcome(ending.session, stop.reason, self._standing.nodes, ending)
+            self._listen(events.PackageExported(ending.package, ending.skills))
+        return RunOutcome(ending.session, stop.reason, self._standing.nodes, ending)

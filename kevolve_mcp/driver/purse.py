@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from harness.types import Budget, Spent
-from kevolve_mcp.synthesis.authors import FREE, Allowance, Cost
+from kevolve_mcp.synthesis.authors import FREE, AskAllowance, Cost
 
 from .answers import NOTHING_SPENT, UNLIMITED
 
@@ -26,7 +26,7 @@ class Purse:
     spent: Spent = NOTHING_SPENT
     unbilled: Cost = FREE
     under_way: Cost = FREE
-    _lent: dict[int, Allowance] = field(default_factory=dict)
+    _lent: dict[int, AskAllowance] = field(default_factory=dict)
     _known_at: float = field(default_factory=time.monotonic)
     _ids: int = 0
     _telling: int = 0
@@ -59,7 +59,7 @@ class Purse:
         (Before, a node may be counted twice for a moment: by the server, and as under way here.)"""
         return not self._lent and not self._telling
 
-    def lend(self, workers: int) -> tuple[int, Allowance]:
+    def lend(self, workers: int) -> tuple[int, AskAllowance]:
         """What one proposal may cost, and a number to give it back under. workers: how many may ask
         for one at once."""
         others = list(self._lent.values())
@@ -73,7 +73,7 @@ class Purse:
         if seconds is not None:
             seconds = max(0.0, seconds - self.spent.seconds - (time.monotonic() - self._known_at))
         self._ids += 1
-        self._lent[self._ids] = allowance = Allowance(tokens, usd, seconds)
+        self._lent[self._ids] = allowance = AskAllowance(tokens, usd, seconds)
         return self._ids, allowance
 
     def give_back(self, number: int, cost: Cost) -> None:

@@ -39,7 +39,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenJudge:
     """An executor, and what runs a coroutine to its end in the event loop that it belongs to."""
 
     run: Callable[[Coroutine[Any, Any, T]], T]
@@ -60,14 +60,14 @@ class ExecutorConformance(ABC):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def opened(cls) -> Iterator[Opened]:
+    def opened(cls) -> Iterator[OpenJudge]:
         """One executor and its event loop, for all tests of the class."""
         with asyncio.Runner() as runner:
             executor = cls().executor()
-            yield Opened(runner.run, executor)
+            yield OpenJudge(runner.run, executor)
             runner.run(executor.close())
 
-    def test_describes_itself(self, opened: Opened) -> None:
+    def test_describes_itself(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             report = await executor.describe()
             assert any(t.mode == "execute" for t in report.targets)
@@ -77,7 +77,7 @@ class ExecutorConformance(ABC):
 
         opened.run(body(opened.executor))
 
-    def test_refuses_a_task_with_a_hint(self, opened: Opened) -> None:
+    def test_refuses_a_task_with_a_hint(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             with pytest.raises(TaskRefused) as refusal:
                 await executor.open_task(self.texts().refused, "", self.texts().target)
@@ -86,7 +86,7 @@ class ExecutorConformance(ABC):
 
         opened.run(body(opened.executor))
 
-    def test_evaluates_and_tells_progress(self, opened: Opened) -> None:
+    def test_evaluates_and_tells_progress(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             events: list[ProgressEvent] = []
             task = await executor.open_task(
@@ -110,7 +110,7 @@ class ExecutorConformance(ABC):
 
         opened.run(body(opened.executor))
 
-    def test_a_wrong_candidate_is_an_evaluation(self, opened: Opened) -> None:
+    def test_a_wrong_candidate_is_an_evaluation(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             task = await self._task(executor)
             evaluation = await executor.evaluate(
@@ -123,7 +123,7 @@ class ExecutorConformance(ABC):
 
         opened.run(body(opened.executor))
 
-    def test_the_same_question_has_the_same_key(self, opened: Opened) -> None:
+    def test_the_same_question_has_the_same_key(self, opened: OpenJudge) -> None:
         async def key(executor: Executor) -> str:
             task = await self._task(executor)
             return (
@@ -138,7 +138,7 @@ class ExecutorConformance(ABC):
 
         assert opened.run(key(opened.executor)) == opened.run(of_another())
 
-    def test_compares_only_what_is_right(self, opened: Opened) -> None:
+    def test_compares_only_what_is_right(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             task = await self._task(executor)
             texts = (
@@ -161,7 +161,7 @@ class ExecutorConformance(ABC):
 
         opened.run(body(opened.executor))
 
-    def test_concurrent_calls_do_not_mix(self, opened: Opened) -> None:
+    def test_concurrent_calls_do_not_mix(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             found: dict[str, Evaluation] = {}
             task = await self._task(executor)
@@ -179,7 +179,7 @@ class ExecutorConformance(ABC):
 
         opened.run(body(opened.executor))
 
-    def test_cancellation_ends_the_work_only_of_its_call(self, opened: Opened) -> None:
+    def test_cancellation_ends_the_work_only_of_its_call(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             task = await self._task(executor)
             with anyio.move_on_after(0.2) as scope:
@@ -192,7 +192,7 @@ class ExecutorConformance(ABC):
 
         opened.run(body(opened.executor))
 
-    def test_closed_means_unavailable(self, opened: Opened) -> None:
+    def test_closed_means_unavailable(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
             await executor.close()
             await executor.close()

@@ -12,16 +12,15 @@ from .reading import read_package
 from .recording import record_evaluation
 from .report import SessionFacts, session_report
 from .trajectories import (
-    Action,
     Feedback,
     Trajectory,
+    TrajectoryAction,
     TrajectoryStep,
     trajectories,
     write_trajectories,
 )
 
 __all__ = [
-    "Action",
     "Edit",
     "ExportResult",
     "Feedback",
@@ -30,6 +29,7 @@ __all__ = [
     "Package",
     "SessionFacts",
     "Trajectory",
+    "TrajectoryAction",
     "TrajectoryStep",
     "export_package",
     "package_candidate",

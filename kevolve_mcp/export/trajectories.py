@@ -17,7 +17,7 @@ from .files import replace_file
 
 
 @dataclass(frozen=True)
-class Action:
+class TrajectoryAction:
     """What the author did. origin: where a borrowed start came from, None for the author's own
     work."""
 
@@ -48,7 +48,7 @@ class TrajectoryStep:
 
     node: str
     context: str
-    action: Action
+    action: TrajectoryAction
     feedback: Feedback
     reward: float | None
     gain: float | None
@@ -117,7 +117,7 @@ def _step(
     return TrajectoryStep(
         node.id,
         without_documents(shown.get(node.ask, "")) if node.ask is not None else "",
-        Action(
+        TrajectoryAction(
             node.role,
             candidate.source,
             candidate.language,

@@ -5,7 +5,7 @@ database; everything is derived from nodes and asks."""
 
 from .comparison import (
     Change,
-    Comparison,
+    NodeComparison,
     compare,
     meeting,
     observed,
@@ -35,7 +35,6 @@ __all__ = [
     "Ask",
     "AuthorId",
     "Change",
-    "Comparison",
     "Expansion",
     "Figures",
     "History",
@@ -43,6 +42,7 @@ __all__ = [
     "Meeting",
     "MemoryOperator",
     "Node",
+    "NodeComparison",
     "Origin",
     "Reason",
     "Role",

@@ -29,7 +29,7 @@ _SAID: dict[Verdict, Change] = {
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NodeComparison:
     """One node over another.
 
     change: improved where the interval of the ratio lies above the margin of the device, regressed
@@ -44,7 +44,7 @@ class Comparison:
     interval: tuple[float, float] | None = None
 
 
-def compare(node: Node, other: Node) -> Comparison:
+def compare(node: Node, other: Node) -> NodeComparison:
     """What the measurements say of `node` against `other`.
 
     Where they met in the same rounds, that verdict holds. A node without an interval counts as
@@ -53,14 +53,14 @@ def compare(node: Node, other: Node) -> Comparison:
     """
     proved = _proved(node, other)
     if node.score <= 0 or other.score <= 0:
-        return Comparison(proved or "inconclusive")
+        return NodeComparison(proved or "inconclusive")
     met = meeting(node, other)
     if met is not None and met.ratio is not None and met.interval is not None:
         change = _SAID[met.verdict] if met.verdict else _change(node, other, met.interval)
-        return Comparison(proved or change, met.ratio, met.interval)
+        return NodeComparison(proved or change, met.ratio, met.interval)
     value, bounds = node.score / other.score, _bounds(node, other)
     known = node.interval is not None and other.interval is not None
-    return Comparison(proved or _change(node, other, bounds), value, bounds if known else None)
+    return NodeComparison(proved or _change(node, other, bounds), value, bounds if known else None)
 
 
 def _proved(node: Node, other: Node) -> Change | None:
@@ -112,10 +112,10 @@ def _half(node: Node, side: Literal[0, 1]) -> float:
     return abs(math.log(node.interval[side] / node.score))
 
 
-def versus_parent(tree: Tree, node: Node) -> Comparison:
+def versus_parent(tree: Tree, node: Node) -> NodeComparison:
     """`compare` with the best of the node's parents; a node without parents is inconclusive."""
     parents = [tree.by_id[p] for p in node.parents if p in tree.by_id]
-    return compare(node, tree.ranked(parents)[0]) if parents else Comparison("inconclusive")
+    return compare(node, tree.ranked(parents)[0]) if parents else NodeComparison("inconclusive")
 
 
 def observed(tree: Tree, node: Node) -> float | None:

@@ -9,11 +9,11 @@ from harness.types import from_json
 from kevolve_mcp import api
 
 from .phrase import Phrase
-from .results import Reply
+from .results import ToolReply
 from .wording.figures import left_in_words
 
 
-def answer(phrase: Phrase, reply: Reply) -> CallToolResult:
+def answer(phrase: Phrase, reply: ToolReply) -> CallToolResult:
     """Return a block for the verdict, one for what follows where something does, and one for what
     to do now and what is left of the session, so that a reader takes what it needs and cuts
     nothing."""

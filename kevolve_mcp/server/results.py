@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 
-class Reply(BaseModel):
+class ToolReply(BaseModel):
     verdict: str
     next: str
     actions: list[Obj] = []
@@ -47,7 +47,7 @@ def left_of(session: api.Session | None) -> api.Left | None:
     return api.left(session.budget, session.spent)
 
 
-class JobReply(Reply):
+class JobReply(ToolReply):
     """state "running": call job_wait(job_id) again; the other fields are then null."""
 
     state: Literal["running", "done", "failed", "cancelled", "lost"] = "done"
@@ -56,7 +56,7 @@ class JobReply(Reply):
     eta_s: float | None = None
 
 
-class MachineReply(Reply):
+class MachineReply(ToolReply):
     """machine: MachineView."""
 
     machine: Obj
@@ -69,7 +69,7 @@ class SessionReply(JobReply):
     joined: bool = False
 
 
-class AsksReply(Reply):
+class AsksReply(ToolReply):
     """asks: AskView each, `context` as AskContext.parse reads it (its text is the content); ended:
     why to stop, "" to go on; ended_detail: the same in a sentence."""
 
@@ -97,7 +97,7 @@ class FinishReply(JobReply):
     result: Obj | None = None
 
 
-class ViewReply(Reply):
+class ViewReply(ToolReply):
     """kind: sessions, tree, node, evaluation, diff or template; data: what the text shows, as
     objects."""
 
@@ -106,7 +106,7 @@ class ViewReply(Reply):
     next_cursor: int = 0
 
 
-class KnowledgeReply(Reply):
+class KnowledgeReply(ToolReply):
     """hits: of a search, of `total` in all; note: what of the search was not understood; fits:
     false when there is no page on this; page_id and next_cursor: of a page, whose text is the
     content."""
@@ -119,7 +119,7 @@ class KnowledgeReply(Reply):
     next_cursor: int | None = None
 
 
-class SkillReply(Reply):
+class SkillReply(ToolReply):
     """skill: api.Skill."""
 
     skill: Obj

@@ -20,7 +20,7 @@ from kevolve_mcp.executors.base import ProgressEvent
 from kevolve_mcp.search import Node, Tree, affordable, figures, next_to_tune, terminate
 from kevolve_mcp.search.provenance import PARAMETER_SEARCH
 from kevolve_mcp.store import SessionRecord
-from kevolve_mcp.synthesis.tuning import Choice, Exhausted
+from kevolve_mcp.synthesis.tuning import Choice, TuningExhausted
 
 from . import places, recording, tuning
 from .parameters import SubmitParameters
@@ -117,7 +117,7 @@ class Background:
         rows = [tuning.row(n) for n in tree.families[node.family]]
         try:
             choice = await shared.thread(tuning.choose, candidate, rows)
-        except Exhausted:
+        except TuningExhausted:
             return False
         await shared.thread(store.candidates.put, choice.candidate)
         place = await places.of_session(shared, record)

@@ -13,7 +13,7 @@ from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Node, figures, interval
 from kevolve_mcp.store import StoredEvaluation
 from kevolve_mcp.synthesis import HistoryRow, next_choice, structure_digest
-from kevolve_mcp.synthesis.tuning import Choice, Exhausted
+from kevolve_mcp.synthesis.tuning import Choice, TuningExhausted
 
 from . import evaluating, places
 from .evaluating import Order
@@ -35,7 +35,7 @@ def check_tunables(candidate: Candidate) -> None:
 
 def choose(candidate: Candidate, tried: Sequence[HistoryRow]) -> Choice:
     """The parameters to try next after those; the same for the same text and history. Raises
-    UsageError, Exhausted."""
+    UsageError, TuningExhausted."""
     return next_choice(candidate, tried, int(candidate.digest[:8], 16))
 
 
@@ -89,7 +89,7 @@ class TuneJob(Job[TuneParameters, api.Tuned]):
             )
             try:
                 trial = (await shared.thread(choose, candidate, history)).candidate
-            except Exhausted:
+            except TuningExhausted:
                 break
         return api.Tuned(parameters.session, tuple(sorted(trials, key=lambda t: -t.assured)))
 

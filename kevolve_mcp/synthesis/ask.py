@@ -107,7 +107,7 @@ class StartView:
 
 
 @dataclass(frozen=True)
-class Allowance:
+class AskAllowance:
     """What the answer to an ask may still cost; None: no limit. seconds: of wall clock, until the
     session's time is up."""
 
@@ -116,7 +116,7 @@ class Allowance:
     seconds: float | None = None
 
 
-UNLIMITED = Allowance()
+UNLIMITED = AskAllowance()
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class AskContext:
     best: ParentView | None = None
     goal: str = "best"
     text: str = ""
-    allowance: Allowance = UNLIMITED
+    allowance: AskAllowance = UNLIMITED
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], text: str = "") -> AskContext:

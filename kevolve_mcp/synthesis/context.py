@@ -29,7 +29,7 @@ from kevolve_mcp.search.tree import Ask
 
 from . import sections, shown
 from .ask import AskContext, HistoryRow, ParentView, StartView, TaskFacts, short
-from .layout import Section, assemble, estimate_tokens
+from .layout import AskSection, assemble, estimate_tokens
 from .sections import Excerpt
 from .starts import SimilarKernel, Start
 
@@ -184,9 +184,9 @@ def _row(node: Node) -> HistoryRow:
     )
 
 
-def _sections(m: Material) -> list[Section]:
+def _sections(m: Material) -> list[AskSection]:
     """In the order of use; what the author had before is only referred to."""
-    built: list[Section | None] = [
+    built: list[AskSection | None] = [
         sections.task(m.task),
         sections.machine(m.machine, m.target, m.say),
     ]

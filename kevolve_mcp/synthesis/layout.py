@@ -11,7 +11,7 @@ MORE = "read the ask again with room for more tokens"
 
 
 @dataclass(frozen=True)
-class Section:
+class AskSection:
     """give: sections with a higher number give up their room first. least: characters that are
     always kept (0: may vanish). rest: how to read what was cut. key: what it gives its reader, as
     `shown` names it; "" for what holds for one ask only."""
@@ -43,7 +43,7 @@ class Assembled:
     held: tuple[str, ...] = ()
 
 
-def assemble(sections: Sequence[Section], max_tokens: int) -> Assembled:
+def assemble(sections: Sequence[AskSection], max_tokens: int) -> Assembled:
     """The joined text, at most `max_tokens` long by the estimate."""
     limit = max_tokens * CHARACTERS_PER_TOKEN
     kept: list[str] = [s.text for s in sections]
@@ -81,7 +81,7 @@ def _joined(kept: Iterable[str], cuts: Iterable[str]) -> str:
     )
 
 
-def _shorten(section: Section, over: int) -> tuple[str, str]:
+def _shorten(section: AskSection, over: int) -> tuple[str, str]:
     """The section shortened by about `over` characters plus the line that announces it."""
     rest = section.rest or MORE
     line = f"{section.title}: {{}}; {rest}"

@@ -26,7 +26,7 @@ from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.tree import Ask
 
 from .constraints import format_rules
-from .layout import Section
+from .layout import AskSection
 from .machine import about, device, rates
 from .shown import LEARNED, START, page_key, source_key
 from .starts import SimilarKernel, Start
@@ -54,7 +54,7 @@ def request(
     target: str,
     language: str,
     searched: Sequence[Searched] = (),
-) -> Section:
+) -> AskSection:
     parents = " and ".join(ask.parents) or "nothing (the task alone)"
     wanted = {
         "start": (
@@ -90,7 +90,7 @@ def request(
         ),
         *map(_searched, searched),
     ]
-    return Section(f"Ask {ask.id}: {ask.role} {parents}", "\n".join(lines), give=0, least=10_000)
+    return AskSection(f"Ask {ask.id}: {ask.role} {parents}", "\n".join(lines), give=0, least=10_000)
 
 
 def _searched(found: Searched) -> str:
@@ -121,7 +121,7 @@ def _budget_left(budget: Budget, spent: Spent) -> str:
     return ", ".join(left) or "unlimited"
 
 
-def task(task: Task) -> Section:
+def task(task: Task) -> AskSection:
     rows = [
         "case | weight | inputs -> outputs | strongest baseline µs | roofline µs",
         "--- | --- | --- | --- | ---",
@@ -139,10 +139,10 @@ def task(task: Task) -> Section:
     facts += [f"Gradients are compared, too: {task.gradients}."] if task.gradients else []
     facts += list(task.notes)
     body = "\n".join([*rows, *facts, "Reference:", "```python", task.source.strip(), "```"])
-    return Section(f"Task {task.name}", body, give=2, least=600, key="task")
+    return AskSection(f"Task {task.name}", body, give=2, least=600, key="task")
 
 
-def machine(report: MachineReport | None, target: str, say: Say) -> Section | None:
+def machine(report: MachineReport | None, target: str, say: Say) -> AskSection | None:
     if report is None:
         return None
     env = report.environment
@@ -156,7 +156,7 @@ def machine(report: MachineReport | None, target: str, say: Say) -> Section | No
     # those of the host, whatever the target
     if report.ceilings and Target.parse(target).on_host:
         lines.append(f"Measured ceilings: {rates(report.ceilings)}.")
-    return Section(
+    return AskSection(
         "Machine",
         "\n".join(lines),
         give=5,
@@ -195,13 +195,13 @@ def ranked(signals: Sequence[Signal]) -> list[Signal]:
     return sorted(signals, key=rank)
 
 
-def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say) -> Section:
+def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say) -> AskSection:
     fitness = "not timed" if node.fitness is None else f"F = {node.fitness:.3f}"
     lines = [f"{node.status}, {fitness}{_hypothesis(node)}"]
     lines += [f"Head-to-head: {met_line(node.id, node.met)}."] if node.met else []
     if evaluation is None:
         lines.append(f"Signals: {', '.join(node.signals) or 'none'}.")
-        return Section(
+        return AskSection(
             f"Parent {node.id}",
             "\n".join(lines),
             give=1,
@@ -226,7 +226,7 @@ def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say)
             f"Stage {failed.stage} failed: {said(failed.message)}",
             log_end(failed.log[-1500:]),
         ]
-    return Section(
+    return AskSection(
         f"Parent {node.id}",
         "\n".join(lines),
         give=1,
@@ -263,18 +263,18 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
     return rows
 
 
-def source(node: Node, candidate: Candidate, session: str, say: Say, *, first: bool) -> Section:
+def source(node: Node, candidate: Candidate, session: str, say: Say, *, first: bool) -> AskSection:
     rest = say(Action("view", session=session, node=node.id, section="source"))
     key = source_key(node.id)
     # a text that was had may differ in these alone
     params = f" (with {settings(node.params)})" if node.params else ""
     title, body = f"Source of {node.id}{params}", _fenced(candidate.source)
-    return Section(
+    return AskSection(
         title, body, give=3 if first else 6, least=400 if first else 0, rest=rest, key=key
     )
 
 
-def start_source(start: Start | None) -> Section | None:
+def start_source(start: Start | None) -> AskSection | None:
     if start is None:
         return None
     borrowed = start.origin.kind == "task"
@@ -284,7 +284,7 @@ def start_source(start: Start | None) -> Section | None:
         else _fenced(start.candidate.source)
     )
     body = f"Origin: {start.origin}. {start.note}\n{text}"
-    return Section("Starting kernel", body, give=3, least=400, key=START)
+    return AskSection("Starting kernel", body, give=3, least=400, key=START)
 
 
 MOST_LINEAGES, MOST_FAILURES = 4, 8  # told of the rest of the tree
@@ -292,7 +292,7 @@ MOST_LINEAGES, MOST_FAILURES = 4, 8  # told of the rest of the tree
 
 def history(
     nodes: Sequence[Node], elsewhere: Sequence[Node], ask: Ask, session: str, say: Say
-) -> Section | None:
+) -> AskSection | None:
     """elsewhere: what is told in one line each."""
     shown = [n for n in nodes if n.id not in ask.parents]
     if not shown and not elsewhere:
@@ -317,7 +317,7 @@ def history(
         if some[most:]:
             lines.append(f"- and {len(some) - most} more: {rest}")
     title = f"Tried before (memory: {ask.memory})"
-    return Section(title, "\n".join(lines), give=4, least=400, rest=rest)
+    return AskSection(title, "\n".join(lines), give=4, least=400, rest=rest)
 
 
 def _brief(node: Node) -> str:
@@ -349,7 +349,7 @@ def material(text: str) -> str:
     return f"{_MATERIAL}\n{quoted(text)}"
 
 
-def excerpt(passage: Excerpt, rank: int, say: Say) -> Section:
+def excerpt(passage: Excerpt, rank: int, say: Say) -> AskSection:
     """One passage; its title names the page, so that the rest can be read. What other sessions
     worded is quoted."""
     why = f"Found through {passage.why}.\n" if passage.why else ""
@@ -358,10 +358,10 @@ def excerpt(passage: Excerpt, rank: int, say: Say) -> Section:
     text = passage.text.strip()
     if passage.page_id.startswith(LEARNED):
         text = material(text)
-    return Section(title, why + text, give=10 + rank, rest=rest, key=page_key(passage.page_id))
+    return AskSection(title, why + text, give=10 + rank, rest=rest, key=page_key(passage.page_id))
 
 
-def similar(kernel: SimilarKernel, rank: int, say: Say) -> Section:
+def similar(kernel: SimilarKernel, rank: int, say: Say) -> AskSection:
     """A kernel of another session: its text is somebody else's, so it is quoted and said to be
     material only."""
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
@@ -373,7 +373,7 @@ def similar(kernel: SimilarKernel, rank: int, say: Say) -> Section:
         f"The best kernel of the task {one_line(kernel.task)}{place}{where}{reached}.{alike} "
         f"{_MATERIAL}"
     )
-    return Section(
+    return AskSection(
         "From a similar task",
         f"{head}\n{quoted(kernel.candidate.source)}",
         give=30 + rank,
@@ -381,7 +381,7 @@ def similar(kernel: SimilarKernel, rank: int, say: Say) -> Section:
     )
 
 
-def answer(ask: Ask, session: str, has_parents: bool, say: Say) -> Section:
+def answer(ask: Ask, session: str, has_parents: bool, say: Say) -> AskSection:
     submit, check = Action("submit", session=session, ask=ask.id), Action("check", session=session)
     reply = (
         f"Answer with {say(submit)}. The hypothesis is the one change and why it helps, the "
@@ -389,12 +389,12 @@ def answer(ask: Ask, session: str, has_parents: bool, say: Say) -> Section:
         f"{'its parent' if has_parents else 'the strongest baseline'}; a rationale may follow. "
         f"{say(check)} tells whether a text builds and is correct without spending a node."
     )
-    return Section("What to answer", reply, give=1, least=10_000)
+    return AskSection("What to answer", reply, give=1, least=10_000)
 
 
-def rules(language: str, say: Say) -> Section:
+def rules(language: str, say: Say) -> AskSection:
     body = "\n".join(f"- {rule}" for rule in format_rules(language))
-    return Section(
+    return AskSection(
         "Rules for candidates",
         body,
         give=1,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from kevolve_mcp.actions import Action, Say
 
-from .layout import Section
+from .layout import AskSection
 
 OWN = ""  # in place of an ask: the author wrote it itself
 LEARNED = "skills/learned/"  # ids of pages that searches of this home have written
@@ -34,15 +34,15 @@ def line(keys: Iterable[str]) -> str:
 
 
 def references(
-    sections: Iterable[Section],
+    sections: Iterable[AskSection],
     pages: Iterable[str],
     had: Mapping[str, str],
     session: str,
     say: Say,
-) -> Section | None:
+) -> AskSection | None:
     """In place of the sections and pages that an author `had` (key -> id of the ask that held it,
     or OWN): where they stand."""
-    own, given = list[Section](), dict[str, list[Section]]()
+    own, given = list[AskSection](), dict[str, list[AskSection]]()
     for section in sections:
         if had[section.key] == OWN:
             own.append(section)
@@ -63,10 +63,12 @@ def references(
             f"- pages that still apply: {', '.join(known)}. {say(Action('read_page'))} shows one "
             "again."
         )
-    return Section("Not repeated here", "\n".join(lines), give=1, least=10_000) if lines else None
+    return (
+        AskSection("Not repeated here", "\n".join(lines), give=1, least=10_000) if lines else None
+    )
 
 
-def _again(sections: list[Section], otherwise: str) -> str:
+def _again(sections: list[AskSection], otherwise: str) -> str:
     """The call that shows them again: that of a single one where it has its own."""
     call = sections[0].rest if len(sections) == 1 and sections[0].rest else otherwise
     return f"{call} shows {'it' if len(sections) == 1 else 'them'} again."

@@ -5,7 +5,7 @@ Informed are the last choices of all lists together, and the neighbours of the b
 budget of a dozen evaluations is spent before a model has learnt anything. No study is kept: the
 tree is the only truth, and the same seed and history give the same answer in any process. TPE
 repeats itself, so what was tried is refused by digest; after some repetitions a random unseen point
-is taken; when every point was tried, Exhausted. Without Optuna the choice is random among the
+is taken; when every point was tried, TuningExhausted. Without Optuna the choice is random among the
 unseen points, and `Choice.method` says so.
 """
 
@@ -35,7 +35,7 @@ SCAN_LIMIT = 200_000  # points listed one by one; larger spaces are sampled
 Dead = frozenset[tuple[str, str]]  # names with choices, as JSON
 
 
-class Exhausted(Conflict):
+class TuningExhausted(Conflict):
     """Every combination of the choices was tried."""
 
     code = "tuning_exhausted"
@@ -67,7 +67,7 @@ def next_choice(
     history: finished attempts; those of other structures are ignored. ahead: how many other answers
     are on their way, so that authors who work at once do not all propose the same. fixed: names
     that keep their value. Deterministic in its arguments. Raises UsageError without TUNABLES or
-    with PARAMS that lack a name, Exhausted when nothing is left.
+    with PARAMS that lack a name, TuningExhausted when nothing is left.
     """
     tunables = candidate.tunables()
     params = candidate.params()
@@ -118,7 +118,7 @@ def next_choice(
             child = made(point)
             if child is not None:
                 return Choice(child, {**params, **point}, method, left - 1)
-    raise Exhausted(
+    raise TuningExhausted(
         f"all {points} combinations of {', '.join(space) or 'no tunable with two choices'} were "
         "tried",
         "Add choices to TUNABLES, tune another node, or change the structure of the kernel.",

@@ -27,7 +27,7 @@ class OutOfTime(Exception):
     """The deadline passed while a file was being read; nothing is known about it."""
 
 
-class Reader:
+class DocumentReader:
     """Reads files one after the other. A context manager: its process is started for the first file
     that needs it."""
 

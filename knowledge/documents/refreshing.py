@@ -18,7 +18,7 @@ from .formats import MISSING, Unreadable
 from .passage_index import Damaged, Document, PassageIndex
 from .passages import FORMS, MARKDOWN, PLAIN, cut
 from .proposing import Labels, propose
-from .reading import OutOfTime, Reader
+from .reading import DocumentReader, OutOfTime
 from .registration import Source
 
 GONE = "gone: the file is not there any more"
@@ -96,7 +96,7 @@ def _update(
     files = {file.path: file for file in walk(source.folder)}
     deadline = time.monotonic() + budget_s
     unread = []
-    with Reader() as reader:
+    with DocumentReader() as reader:
         for file in _stale(files, known):
             if file.problem:
                 index.put(file, "", Labels(), (), file.problem)
@@ -111,7 +111,9 @@ def _update(
     return index, unread
 
 
-def _read(index: PassageIndex, reader: Reader, folder: Path, file: File, deadline: float) -> None:
+def _read(
+    index: PassageIndex, reader: DocumentReader, folder: Path, file: File, deadline: float
+) -> None:
     suffix = os.path.splitext(file.path)[1].lower()
     try:
         text = reader.text(folder / file.path, file.kind, deadline)

@@ -11,7 +11,7 @@ import pytest
 
 from harness.types import Device, Interpreter, MachineReport, TargetReport
 from kevolve_mcp.cli import diagnosis
-from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
+from kevolve_mcp.cli.diagnosis import Diagnosis, DoctorFinding
 from kevolve_mcp.cli.render.machine import machine_view
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.executors.fake import FakeExecutor
@@ -38,7 +38,7 @@ def diagnose(executor: FakeExecutor) -> Diagnosis:
     return anyio.run(run)
 
 
-def finding(found: Diagnosis, name: str) -> Finding:
+def finding(found: Diagnosis, name: str) -> DoctorFinding:
     return next(f for f in found.findings if f.name == name)
 
 

@@ -17,7 +17,7 @@ from kevolve_mcp import api
 from kevolve_mcp.cli.backend import choose
 from kevolve_mcp.cli.backend.remote import Remote
 from kevolve_mcp.cli.running import copy_package
-from kevolve_mcp.driver import Outcome
+from kevolve_mcp.driver import RunOutcome
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.server.http.token import find_token
 from tests.server.serving import TOKEN, Serving
@@ -219,7 +219,7 @@ def test_a_server_cannot_write_outside_the_package(tmp_path: Path, name: str) ->
         session, "finished", "", package="/there", contents={"kernel.py": "x", name: "y"}
     )
     with pytest.raises(UsageError, match="named a file"):
-        copy_package(Outcome(session, "", 0, ending), tmp_path / "copy")
+        copy_package(RunOutcome(session, "", 0, ending), tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 

@@ -26,7 +26,7 @@ from kevolve_mcp.cli.render.report import report_json, report_view
 from kevolve_mcp.cli.render.tree import sessions_table, tree_view
 from kevolve_mcp.cli.render.verdicts import verdict_view
 from kevolve_mcp.cli.verdicts import Verdict, all_correct
-from kevolve_mcp.driver import Outcome, Told, events
+from kevolve_mcp.driver import RunOutcome, Told, events
 from kevolve_mcp.search import Origin
 
 CASE = CaseResult(
@@ -91,7 +91,7 @@ ENDING = api.Finished(
     rejected={"n9": "held-out case wrong"},
     skills=(api.Skill("k1", "Wide vectors for rows", "quarantine", 1.2),),
 )
-OUTCOME = Outcome(ENDING.session, "budget", 2, ENDING)
+OUTCOME = RunOutcome(ENDING.session, "budget", 2, ENDING)
 
 
 def text_of(renderable: RenderableType, width: int = 200) -> str:
@@ -160,10 +160,10 @@ def test_the_board_follows_the_events() -> None:
     failed = replace(told, node=replace(NODE, id="n8", status="build_failed"), spent=Spent(14, 90))
     board = Board()
     for event in (
-        events.Opened(replace(SESSION, best=None)),
+        events.SessionOpened(replace(SESSION, best=None)),
         events.NodeEvaluated(told, 1),
         events.BestImproved(NODE),
-        events.Learned("n7", "VEC=8: 1.20× its parent"),
+        events.SkillsLearned("n7", "VEC=8: 1.20× its parent"),
         events.NodeEvaluated(failed, 2),
         events.Working("a4", "time: 3 of 5 pairs", 0.6),
     ):
@@ -181,10 +181,10 @@ def test_the_board_follows_the_events() -> None:
 
 
 def test_without_a_terminal_every_event_that_matters_is_one_line() -> None:
-    board = Board().after(events.Opened(SESSION))
+    board = Board().after(events.SessionOpened(SESSION))
     line = plain_line
     assert (
-        line(events.Opened(SESSION, True), board)
+        line(events.SessionOpened(SESSION, True), board)
         == "resumed rows-7f3a: rows on cpu in cpp, goal best"
     )
     baseline = events.Baseline(
@@ -214,7 +214,7 @@ def test_the_report_names_figure_lineage_borrowings_package_and_tree() -> None:
 
 
 def test_a_run_without_a_winner_says_so_and_still_shows_the_tree() -> None:
-    shown = text_of(report_view(Outcome(SESSION, "budget: no node is faster", 3)))
+    shown = text_of(report_view(RunOutcome(SESSION, "budget: no node is faster", 3)))
     assert "nothing to export: budget: no node is faster" in shown
     assert "kevolve tree rows-7f3a" in shown
 

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from harness.types import Budget
-from kevolve_mcp.driver import Driver, Event, Options, Outcome, connect
+from kevolve_mcp.driver import Driver, Event, Options, RunOutcome, connect
 from kevolve_mcp.driver.events import Remark
 from kevolve_mcp.driver.options import open_arguments
 from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, Text
@@ -93,7 +93,7 @@ class Runner:
 
     async def drive(
         self, author: Author | None = None, *, process: bool = False, **changes: Any
-    ) -> Outcome:
+    ) -> RunOutcome:
         """process: the server is a process of its own, which ends with the run; else it lives in
         this one."""
         opened = stdio if process else lambda: Client(fake_server())
@@ -103,8 +103,8 @@ class Runner:
 
     def run(
         self, author: Author | None = None, *, process: bool = False, **changes: Any
-    ) -> Outcome:
-        async def body() -> Outcome:
+    ) -> RunOutcome:
+        async def body() -> RunOutcome:
             return await self.drive(author, process=process, **changes)
 
         return anyio.run(body)

@@ -55,7 +55,7 @@ def test_a_killed_server_is_started_again_and_the_run_goes_on(
     assert any("starting it again" in e.text for e in runner.events if isinstance(e, events.Remark))
     nodes = [e.told.node.id for e in runner.events if isinstance(e, events.NodeEvaluated)]
     assert len(nodes) == len(set(nodes)) == 6
-    (finished,) = [e for e in runner.events if isinstance(e, events.Finished)]
+    (finished,) = [e for e in runner.events if isinstance(e, events.SearchFinished)]
     assert finished.ending.package
     assert finished.ending.session.nodes == 6
     assert finished.ending.session.open_asks == 0

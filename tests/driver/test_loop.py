@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from harness.types import Budget, Goal, Spent
-from kevolve_mcp.driver import Outcome, connect, events
+from kevolve_mcp.driver import RunOutcome, connect, events
 from kevolve_mcp.driver.client import SessionClient
 from kevolve_mcp.driver.options import extended
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, NotFound, TaskRefused, UsageError
@@ -28,8 +28,8 @@ def told(runner: Runner) -> list[events.NodeEvaluated]:
 def test_it_runs_to_termination_and_exports(runner: Runner) -> None:
     outcome = runner.run()
     kinds = [type(e).__name__ for e in runner.events if not isinstance(e, events.Working)]
-    assert kinds[:3] == ["Opened", "Baseline", "NodeEvaluated"]
-    assert kinds[-3:] == ["Terminated", "Finished", "Exported"]
+    assert kinds[:3] == ["SessionOpened", "Baseline", "NodeEvaluated"]
+    assert kinds[-3:] == ["Terminated", "SearchFinished", "PackageExported"]
     assert outcome.ending is not None
     assert outcome.ending.node is not None
     assert outcome.ending.measured is not None
@@ -63,7 +63,7 @@ def test_the_offline_author_varies_the_parameters_of_the_start(runner: Runner) -
 
 def test_what_it_learns_and_the_best_so_far_are_told(runner: Runner) -> None:
     runner.run()
-    lessons = [e for e in runner.events if isinstance(e, events.Learned)]
+    lessons = [e for e in runner.events if isinstance(e, events.SkillsLearned)]
     assert len(lessons) == len(told(runner))
     best = [e for e in runner.events if isinstance(e, events.BestImproved)]
     fitness = [e.node.fitness or 0 for e in best]
@@ -88,7 +88,7 @@ def test_joining_an_open_session_goes_on_with_it(runner: Runner) -> None:
     with pytest.raises(KEvolveError, match="no more money"):
         runner.run(OneThenFail())
     outcome = runner.run()
-    opened = [e for e in runner.events if isinstance(e, events.Opened)]
+    opened = [e for e in runner.events if isinstance(e, events.SessionOpened)]
     assert [o.resumed for o in opened] == [False, True]
     assert opened[0].session.id == opened[1].session.id
     assert outcome.session.nodes == 6
@@ -120,7 +120,9 @@ def test_resume_after_the_driver_was_cancelled_in_the_middle(
             group.start_soon(_driven, runner, {"task": Text(path=str(slow))})
             while len(told(runner)) < 2:
                 await anyio.sleep(0.02)
-            session = next(e.session.id for e in runner.events if isinstance(e, events.Opened))
+            session = next(
+                e.session.id for e in runner.events if isinstance(e, events.SessionOpened)
+            )
             await anyio.sleep(0.1)
             group.cancel_scope.cancel()
 
@@ -134,7 +136,7 @@ def test_resume_after_the_driver_was_cancelled_in_the_middle(
     assert outcome.session.open_asks == 0
 
 
-async def _driven(runner: Runner, changes: dict[str, object]) -> Outcome:
+async def _driven(runner: Runner, changes: dict[str, object]) -> RunOutcome:
     return await runner.drive(Steady("seconds=0.3"), process=True, **changes)
 
 
@@ -158,7 +160,7 @@ def test_limits_named_with_resume_count_from_here() -> None:
 
 
 def test_resume_goes_on_where_the_budget_was_spent(runner: Runner) -> None:
-    async def body() -> tuple[str, Outcome]:
+    async def body() -> tuple[str, RunOutcome]:
         async with connect(lambda: Client(fake_server()), lambda text: None) as server:
             client = SessionClient(server, lambda event: None, 2)
             opened, _ = await client.open(runner.opening(budget=Budget(evaluations=1)))

@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from harness.types import Budget, Spent
-from kevolve_mcp.driver import Outcome, events
+from kevolve_mcp.driver import RunOutcome, events
 from kevolve_mcp.driver.purse import Purse
 from kevolve_mcp.synthesis.authors import (
     FREE,
-    Allowance,
+    AskAllowance,
     AskContext,
     AuthorError,
     AuthorUnavailable,
@@ -24,7 +24,7 @@ from .conftest import Runner, Steady
 
 
 def test_without_limits_there_is_no_limit() -> None:
-    assert Purse().lend(1) == (1, Allowance())
+    assert Purse().lend(1) == (1, AskAllowance())
 
 
 def test_what_is_lent_and_used_is_not_lent_again() -> None:
@@ -86,7 +86,7 @@ class Paid(Steady):
         self.tokens = tokens
         self.fails = fails
         self.calls = 0
-        self.allowances: list[Allowance] = []
+        self.allowances: list[AskAllowance] = []
 
     async def propose(self, ask: AskContext) -> Proposal:
         if ask.start is not None:
@@ -133,7 +133,7 @@ def test_failed_proposals_are_paid_with_the_next_node(runner: Runner) -> None:
 
 @pytest.mark.parametrize("tokens", [500, 550])
 def test_several_authors_do_not_overspend_together(runner: Runner, tokens: int) -> None:
-    outcome: Outcome = runner.run(Paid(100), budget=Budget(tokens=tokens), parallel=4)
+    outcome: RunOutcome = runner.run(Paid(100), budget=Budget(tokens=tokens), parallel=4)
     assert outcome.reason == "budget_spent"
     assert outcome.session.spent.tokens == 500
 

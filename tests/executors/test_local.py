@@ -18,7 +18,7 @@ from harness.native import find_compiler
 from harness.types import Candidate, EvaluationRequest
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 from kevolve_mcp.executors import Executor, LocalExecutor
-from kevolve_mcp.executors.testing import ExecutorConformance, Opened, Texts
+from kevolve_mcp.executors.testing import ExecutorConformance, OpenJudge, Texts
 
 DATA = Path(__file__).parents[1] / "data" / "candidates"
 TASK, CORRECT = (DATA / "task.py").read_text(), (DATA / "correct.py").read_text()
@@ -30,7 +30,7 @@ class TestConformance(ExecutorConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def opened(cls, judge: Opened, judge_cache: Path) -> Opened:
+    def opened(cls, judge: OpenJudge, judge_cache: Path) -> OpenJudge:
         cls.cache = judge_cache
         return judge
 
@@ -101,7 +101,7 @@ def test_a_killed_part_of_the_evaluator_is_said_and_the_next_call_works(
 
 
 def test_the_key_holds_the_evaluators_digest_and_the_timing_effort(
-    judge: Opened, judge_cache: Path
+    judge: OpenJudge, judge_cache: Path
 ) -> None:
     said = judge.run(judge.executor.describe()).environment.toolchain
     (copied,) = (p.name for p in (judge_cache / "harness").iterdir())
@@ -186,7 +186,7 @@ def test_interpreters_are_found_in_the_order_that_is_promised(
     asyncio.run(body())
 
 
-def test_a_target_that_is_not_here_is_refused(judge: Opened) -> None:
+def test_a_target_that_is_not_here_is_refused(judge: OpenJudge) -> None:
     with pytest.raises(Unavailable, match="cuda"):
         judge.run(judge.executor.open_task(TASK, "", "cuda", timed=False))
 

@@ -22,7 +22,7 @@ from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused
 from kevolve_mcp.executors import LocalExecutor, ProgressEvent
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
 
@@ -40,7 +40,7 @@ class Desk:
     """A judge, a task file that nobody opened before, and what was said while it was opened
     last."""
 
-    judge: Opened
+    judge: OpenJudge
     cache: Path
     path: Path
     said: list[str] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(judge: Opened, judge_cache: Path, tmp_path: Path) -> Desk:
+def desk(judge: OpenJudge, judge_cache: Path, tmp_path: Path) -> Desk:
     path = tmp_path / "relu" / "task.py"
     path.parent.mkdir()
     path.write_text(f"# {tmp_path}\n{SOURCE}")

@@ -15,7 +15,7 @@ from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Stage, Task
 from harness.wire import buffers
 from kevolve_mcp.executors import Executor
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 T = TypeVar("T")
 CANDIDATES = Path(__file__).parents[1] / "data" / "candidates"
@@ -52,7 +52,7 @@ def load(worker: Worker, text: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def bench(judge: Opened) -> Bench:
+def bench(judge: OpenJudge) -> Bench:
     if find_compiler() is None:
         pytest.skip("no C++ compiler on this machine")
     path = CANDIDATES / "task.py"

@@ -9,7 +9,7 @@ import pytest
 
 from harness.native import find_compiler
 from harness.types import Candidate, EvaluationRequest
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 from knowledge import Library, Page
 
 CPU = Path("/proc/cpuinfo")
@@ -35,7 +35,7 @@ def test_there_are_samples() -> None:
 
 @pytest.mark.skipif(find_compiler() is None or not AVX512, reason="needs g++ and AVX-512")
 @pytest.mark.parametrize("page", SAMPLES, ids=lambda page: page.id)
-def test_the_candidate_is_right(judge: Opened, page: Page) -> None:
+def test_the_candidate_is_right(judge: OpenJudge, page: Page) -> None:
     task = judge.run(judge.executor.open_task(block(page, "task"), "", "cpu", timed=False))
     request = EvaluationRequest(Candidate(block(page, "candidate"), "cpp"), "check", "verify")
     found = judge.run(judge.executor.evaluate(task, request, "cpu"))

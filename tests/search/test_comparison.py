@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from harness.types import Target
 from kevolve_mcp.search import (
-    Comparison,
     Meeting,
+    NodeComparison,
     compare,
     observed,
     progress,
@@ -81,7 +81,7 @@ def test_against_its_parents_a_node_meets_the_better_one():
     found = {n.id: versus_parent(made, n) for n in made.nodes}
     assert (found["n3"].change, found["n3"].ratio) == ("regressed", 0.75)
     assert found["n4"].change == "improved"
-    assert found["n1"] == Comparison("inconclusive")
+    assert found["n1"] == NodeComparison("inconclusive")
     assert [observed(made, n) for n in made.nodes] == [1.0, 2.0, 0.75, 1.5]
 
 
@@ -128,7 +128,7 @@ def test_what_the_same_rounds_say_counts() -> None:
     second = node(2, 1.55, 1, interval=(1.2, 1.9), met=Meeting("n1", "faster", 1.08, (1.05, 1.1)))
     assert change(second, first) == "improved"
     assert change(first, second) == "regressed"
-    assert compare(second, first) == Comparison("improved", 1.08, (1.05, 1.1))
+    assert compare(second, first) == NodeComparison("improved", 1.08, (1.05, 1.1))
     assert compare(first, second).interval == pytest.approx((1 / 1.1, 1 / 1.05))
     assert progress([first, second]) == (first, second)
 

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from harness.native import find_compiler
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 from .conftest import text
 from .test_inside import ended, judged_by
@@ -65,7 +65,7 @@ class ModelNew(nn.Module):
 '''
 
 
-def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: Opened) -> None:
+def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: OpenJudge) -> None:
     async def journey() -> None:
         async with Client(judged_by(judge, tmp_path)) as client:
             timed, told = await ended(client, "kernel_profile", task_source=TASK, source=KERNEL)

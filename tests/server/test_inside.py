@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.server import MCPServer
 
 from kevolve_mcp.executors import Executor
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 from kevolve_mcp.server import build_server
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.settings import Settings
@@ -86,7 +86,7 @@ class Lent:
         """It stays open."""
 
 
-def judged_by(judge: Opened, home: Path) -> MCPServer[Any]:
+def judged_by(judge: OpenJudge, home: Path) -> MCPServer[Any]:
     """A server on a home of its own whose judge is the one of all tests."""
     lent = cast(Executor, Lent(judge.executor))
     return build_server(
@@ -104,7 +104,7 @@ async def ended(client: Client, tool: str, **arguments: object) -> tuple[dict[st
 
 
 def test_hot_loops_are_shown_and_what_is_cold_raises_no_signal(
-    tmp_path: Path, judge: Opened
+    tmp_path: Path, judge: OpenJudge
 ) -> None:
     async def journey() -> None:
         async with Client(judged_by(judge, tmp_path)) as client:

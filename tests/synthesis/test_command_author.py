@@ -17,7 +17,7 @@ import pytest
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis.authors import (
     VENDORS,
-    Allowance,
+    AskAllowance,
     AskContext,
     AuthorError,
     AuthorOptions,
@@ -223,7 +223,7 @@ import time; time.sleep(60)
 async def test_the_session_s_time_bounds_the_run(stand_in: Any) -> None:
     seconds = "print(open('README.md').read())"
     with pytest.raises(AuthorError) as caught:
-        await stand_in(seconds).propose(question(allowance=Allowance(seconds=42.4)))
+        await stand_in(seconds).propose(question(allowance=AskAllowance(seconds=42.4)))
     assert (
         "its 42 seconds are up"
         in Path(caught.value.hint.removeprefix("What it printed: ")).read_text()
@@ -232,10 +232,10 @@ async def test_the_session_s_time_bounds_the_run(stand_in: Any) -> None:
 
 async def test_a_cap_that_nothing_is_counted_against_is_refused(stand_in: Any) -> None:
     with pytest.raises(AuthorUnusable, match="limits usd"):
-        await stand_in(WRITES).propose(question(allowance=Allowance(usd=1.0)))
+        await stand_in(WRITES).propose(question(allowance=AskAllowance(usd=1.0)))
     counted = WRITES + "open('answer.json', 'w').write('{\"tokens\": 5}')"
     assert (
-        await stand_in(counted).propose(question(allowance=Allowance(tokens=10)))
+        await stand_in(counted).propose(question(allowance=AskAllowance(tokens=10)))
     ).cost.tokens == 5
 
 

@@ -16,7 +16,7 @@ import pytest
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.synthesis.authors import (
-    Allowance,
+    AskAllowance,
     AskContext,
     AuthorError,
     AuthorOptions,
@@ -139,12 +139,14 @@ async def test_what_is_not_counted_is_estimated() -> None:
 @pytest.mark.parametrize(
     ("allowance", "named"),
     [
-        (Allowance(tokens=1500), "tokens"),
-        (Allowance(usd=0.009), "usd"),
-        (Allowance(tokens=0, usd=100), "tokens"),
+        (AskAllowance(tokens=1500), "tokens"),
+        (AskAllowance(usd=0.009), "usd"),
+        (AskAllowance(tokens=0, usd=100), "tokens"),
     ],
 )
-async def test_nothing_is_asked_where_too_little_is_left(allowance: Allowance, named: str) -> None:
+async def test_nothing_is_asked_where_too_little_is_left(
+    allowance: AskAllowance, named: str
+) -> None:
     model, seen = scripted(GOOD)
     with pytest.raises(BudgetSpent) as caught:
         await LLMAuthor(NAME, model=model, prices=Prices(1.0, 10.0)).propose(
@@ -157,7 +159,7 @@ async def test_nothing_is_asked_where_too_little_is_left(allowance: Allowance, n
 async def test_the_second_try_is_within_the_same_cap() -> None:
     model, seen = scripted("nonsense", GOOD)
     with pytest.raises(BudgetSpent) as caught:
-        await LLMAuthor(NAME, model=model).propose(question(allowance=Allowance(tokens=2500)))
+        await LLMAuthor(NAME, model=model).propose(question(allowance=AskAllowance(tokens=2500)))
     assert len(seen) == 1
     assert caught.value.cost.tokens == 1200
 
@@ -165,8 +167,8 @@ async def test_the_second_try_is_within_the_same_cap() -> None:
 async def test_the_output_is_limited_to_what_is_paid_for() -> None:
     with loopback(lambda body, n: Reply(GOOD)) as (server, author):
         await author().propose(question())
-        await author().propose(question(allowance=Allowance(tokens=5000)))
-        await author(prices=Prices(0.0, 10.0)).propose(question(allowance=Allowance(usd=0.02)))
+        await author().propose(question(allowance=AskAllowance(tokens=5000)))
+        await author(prices=Prices(0.0, 10.0)).propose(question(allowance=AskAllowance(usd=0.02)))
     assert "max_tokens" not in server.requests[0]
     assert 3000 < server.requests[1]["max_tokens"] < 5000
     assert server.requests[2]["max_tokens"] == 2000
@@ -197,7 +199,7 @@ def test_known_models_have_their_price(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_resumed_session_with_a_cap_that_cannot_bind_is_refused() -> None:
     model, seen = scripted(GOOD)
     with pytest.raises(AuthorUnusable, match="is not known"):
-        await LLMAuthor(NAME, model=model).propose(question(allowance=Allowance(usd=1.0)))
+        await LLMAuthor(NAME, model=model).propose(question(allowance=AskAllowance(usd=1.0)))
     assert not seen
 
 
@@ -296,7 +298,7 @@ async def test_the_end_of_the_session_ends_the_waiting() -> None:
         pytest.raises(BudgetSpent, match="time is up"),
     ):
         await author(backoff=replace(QUICK, stranger_patience_s=60)).propose(
-            question(allowance=Allowance(seconds=0.05))
+            question(allowance=AskAllowance(seconds=0.05))
         )
 
 
@@ -360,7 +362,7 @@ async def test_every_provider_fails_in_the_same_words(
         heard: list[str] = []
         author = LLMAuthor(ModelName.parse(name), backoff=QUICK, listen=heard.append)
         with pytest.raises(AuthorUnusable if status == 401 else AuthorUnavailable) as caught:
-            await author.propose(question(allowance=Allowance(tokens=9000, usd=5.0)))
+            await author.propose(question(allowance=AskAllowance(tokens=9000, usd=5.0)))
         await author.close()
     assert f"HTTP {status}: no: <{key}>" in caught.value.message
     assert len(server.requests) == len(heard) + 1

@@ -26,7 +26,7 @@ def test_every_point_once_then_exhausted(use_optuna: bool) -> None:
     history = walk(23, use_optuna=use_optuna)
     assert len({str(r.params) for r in history}) == 24
     assert max(r.fitness or 0 for r in history) == pytest.approx(2.4)
-    with pytest.raises(tuning.Exhausted, match="24 combinations"):
+    with pytest.raises(tuning.TuningExhausted, match="24 combinations"):
         next_choice(START, history, 1, use_optuna=use_optuna)
 
 
@@ -67,7 +67,7 @@ def test_fixed_names_keep_their_value() -> None:
             == 128
         )
     history = [row(START.with_params({**START.params(), "UNROLL": u}), 1.0) for u in (2, 4, 8)]
-    with pytest.raises(tuning.Exhausted):
+    with pytest.raises(tuning.TuningExhausted):
         next_choice(START, history, 0, fixed=frozenset({"PASSES", "WIDTH"}))
 
 
@@ -79,7 +79,7 @@ def test_strings_booleans_and_floats_are_choices() -> None:
     candidate, history = Candidate(text, "cpp"), []
     for step in range(11):
         history.append(row(next_choice(candidate, history, step).candidate, 1.0 + step))
-    with pytest.raises(tuning.Exhausted):
+    with pytest.raises(tuning.TuningExhausted):
         next_choice(candidate, history, 99)
 
 

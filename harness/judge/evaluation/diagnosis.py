@@ -22,7 +22,7 @@ AROUND = "what is around the kernels does, most of all where caches are cold"
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCase:
     """A case's result with what diagnosis needs besides."""
 
     case: Case
@@ -32,7 +32,7 @@ class Measured:
 
 
 def diagnose(
-    found: Sequence[Measured],
+    found: Sequence[MeasuredCase],
     ceilings: Ceilings,
     static: Sequence[Signal],
     *,
@@ -52,7 +52,7 @@ def diagnose(
     return tuple({s.name: s for s in reversed(signals)}.values())[::-1]
 
 
-def _verdicts(timed: Sequence[Measured], *, briefly: bool) -> list[Signal]:
+def _verdicts(timed: Sequence[MeasuredCase], *, briefly: bool) -> list[Signal]:
     signals = []
     slower = [m.result for m in timed if m.result.verdict == "slower"]
     if slower:
@@ -82,7 +82,7 @@ def _verdicts(timed: Sequence[Measured], *, briefly: bool) -> list[Signal]:
     return signals
 
 
-def _bound(m: Measured, ceilings: Ceilings) -> Signal:
+def _bound(m: MeasuredCase, ceilings: Ceilings) -> Signal:
     latency = m.result.latency_us or 1.0
     # what one side has reached is no ceiling's to forbid: it was measured in a busier moment
     reached = min([latency, *m.result.baselines.values()])
@@ -132,7 +132,7 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
     )
 
 
-def _memory_habits(m: Measured) -> list[Signal]:
+def _memory_habits(m: MeasuredCase) -> list[Signal]:
     latency, faults = m.result.latency_us or 1.0, m.result.page_faults or 0.0
     signals = []
     if faults * FAULT_US > 0.2 * latency and faults > 4:

@@ -69,7 +69,7 @@ def diagnose(context: StageContext, timed: Timed, profiled: Profiled) -> Outcome
     """What bounds the kernel, and why."""
     results, pools = profiled.results, context.task.pools
     measured = [
-        diagnosis.Measured(
+        diagnosis.MeasuredCase(
             case, results[case.name], pools[case.name].working_set, _noise(case, timed, results)
         )
         for case in context.cases

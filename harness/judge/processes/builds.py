@@ -131,13 +131,15 @@ class BuildService:
         return handle
 
     def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
-        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a
+        """Answer one request of a worker, a native.BuildOrder: {"symbols", "identity"} with a
         descriptor, or {"error": text}. fixed: only with what was ordered before in this evaluation.
         Raises Interfered for what `harness.native` never sends."""
-        if not isinstance(request, dict) or set(request) != {f.name for f in fields(native.Order)}:
+        if not isinstance(request, dict) or set(request) != {
+            f.name for f in fields(native.BuildOrder)
+        }:
             raise Interfered("what it wants built is not an order for the build service")
         try:
-            order = from_json(native.Order, request)
+            order = from_json(native.BuildOrder, request)
             refused = _refused(order)
         except CodecError as error:
             refused = printable(f"what a build is asked with has to be text: {error}")
@@ -162,7 +164,7 @@ class BuildService:
         self.records.append(BuildRecord(False, False, 0.0, why, (), refused=True, said=said))
         return {"error": said}, []
 
-    def _order(self, order: native.Order, digest: str) -> _Kept:
+    def _order(self, order: native.BuildOrder, digest: str) -> _Kept:
         """The first order of its kind in this evaluation. A failure is kept as well: later
         processes find what the first one found."""
         record = BuildRecord(
@@ -191,7 +193,7 @@ class BuildService:
                 replace(failed, timed_out=failure.timed_out, missing=failure.missing), path
             )
 
-    def _compile(self, path: Path, order: native.Order) -> Product:
+    def _compile(self, path: Path, order: native.BuildOrder) -> Product:
         if self.spent_s > MOST_BUILDS * self._seconds:
             raise BuildFailed(
                 f"compilers have worked on this candidate for {self.spent_s:.0f} s, and "
@@ -205,7 +207,7 @@ class BuildService:
         finally:
             self.spent_s += time.monotonic() - started
 
-    def _made(self, path: Path, order: native.Order) -> Product:
+    def _made(self, path: Path, order: native.BuildOrder) -> Product:
         worker = self._server.worker("compiler", self._rules, self._scratch)
         worker.cancel = self._cancel
         text, library, listing = (
@@ -256,7 +258,7 @@ def _fitting(text: str) -> str:
     return text
 
 
-def _refused(order: native.Order) -> str:
+def _refused(order: native.BuildOrder) -> str:
     """Why an order is not one for a compiler, "" for a good one."""
     if (line := _not_unicode(order.source)) is not None:
         return (

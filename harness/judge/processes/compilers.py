@@ -51,7 +51,7 @@ class Compiler(ABC):
 
     @abstractmethod
     def compile(
-        self, worker: Worker, fds: list[int], order: native.Order, seconds: float
+        self, worker: Worker, fds: list[int], order: native.BuildOrder, seconds: float
     ) -> CompileResult:
         """Tell a confined process to compile, with what this machine has. fds: of the text, the
         binary and the listing. Raises BuildFailed where nothing compiles the language."""
@@ -66,11 +66,11 @@ class Compiler(ABC):
         """What else decides about a binary besides order and version."""
 
     @staticmethod
-    def refused(order: native.Order) -> str:
+    def refused(order: native.BuildOrder) -> str:
         """Why an order is not one for this compiler, "" for a good one."""
         return ""
 
-    def digest(self, order: native.Order) -> str:
+    def digest(self, order: native.BuildOrder) -> str:
         """Equal for equal builds."""
         text = json.dumps([to_json(order), self.version, self.own_flags()])
         return hashlib.sha256(text.encode()).hexdigest()[:40]
@@ -101,7 +101,7 @@ class CppCompiler(Compiler):
         self.version = compiler_version(self._program)
 
     def compile(
-        self, worker: Worker, fds: list[int], order: native.Order, seconds: float
+        self, worker: Worker, fds: list[int], order: native.BuildOrder, seconds: float
     ) -> CompileResult:
         if self._program is None:
             raise BuildFailed(
@@ -136,7 +136,7 @@ class CudaCompiler(Compiler):
         self.version, self.folders = self._toolkit.version, self._toolkit.folders
 
     def compile(
-        self, worker: Worker, fds: list[int], order: native.Order, seconds: float
+        self, worker: Worker, fds: list[int], order: native.BuildOrder, seconds: float
     ) -> CompileResult:
         if not self.version:
             raise BuildFailed(native.MISSING, missing=True)
@@ -160,7 +160,7 @@ class CudaCompiler(Compiler):
         return [native.CUDA_FLAGS]
 
     @staticmethod
-    def refused(order: native.Order) -> str:
+    def refused(order: native.BuildOrder) -> str:
         if _ARCHITECTURE.fullmatch(order.architecture):
             return ""
         return f"{order.architecture!r} is no architecture of a GPU; they look like sm_90a"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..diagnosis import Diagnosis
     from ..judging import Order
-    from ..meeting import Meeting
+    from ..meeting import FileMeeting
     from ..verdicts import Verdict
 
 Announce = Callable[[str], None]
@@ -32,7 +32,7 @@ class Judge(Protocol):
             Unavailable: The machine lacks what it needs.
         """
 
-    async def meet(self, verdicts: Sequence[Verdict]) -> tuple[Meeting | None, list[Verdict]]:
+    async def meet(self, verdicts: Sequence[Verdict]) -> tuple[FileMeeting | None, list[Verdict]]:
         """Time those that may be the best against each other; None where fewer than two are
         correct.
 

@@ -44,7 +44,7 @@ class Board:
     def after(self, event: events.Event) -> Board:
         """The board once `event` has happened."""
         match event:
-            case events.Opened(session):
+            case events.SessionOpened(session):
                 return replace(
                     self,
                     session=session,
@@ -69,7 +69,7 @@ class Board:
                 )
             case events.BestImproved(node):
                 return replace(self, best=node)
-            case events.Learned(node, text):
+            case events.SkillsLearned(node, text):
                 return replace(self, lessons=(*self.lessons, f"{node}  {text}")[-LESSONS_SHOWN:])
             case events.Remark() as remark:
                 return replace(self, lessons=(*self.lessons, _remark(remark))[-LESSONS_SHOWN:])
@@ -77,7 +77,7 @@ class Board:
                 return replace(
                     self, over=reason, spent=spent, working="re-validating the winner", fraction=0.0
                 )
-            case events.Finished() | events.Exported():
+            case events.SearchFinished() | events.PackageExported():
                 return replace(self, working="", fraction=1.0)
             case _:
                 return self
@@ -131,7 +131,7 @@ def board_view(board: Board) -> RenderableType:
 def plain_line(event: events.Event, board: Board) -> str | None:
     """One line for a log, None for what a log can do without. board: after the event."""
     match event:
-        case events.Opened(session, resumed):
+        case events.SessionOpened(session, resumed):
             verb = "resumed" if resumed else "opened"
             return (
                 f"{verb} {session.id}: {session.task} on {session.target} in {session.language}, "
@@ -155,7 +155,7 @@ def plain_line(event: events.Event, board: Board) -> str | None:
                 f"{told.node.id} {told.node.status} {speed}".rstrip()
                 + f" | {board.nodes} nodes, {left}"
             )
-        case events.Learned(node, text):
+        case events.SkillsLearned(node, text):
             return f"{node} learned: {text}"
         case events.BestImproved(node, previous):
             before = f" (was {speedup(previous.fitness)})" if previous else ""
@@ -168,7 +168,7 @@ def plain_line(event: events.Event, board: Board) -> str | None:
                 + (f": {detail.splitlines()[0]}" if detail else "")
                 + "; re-validating the winner"
             )
-        case events.Exported(package):
+        case events.PackageExported(package):
             return f"exported {package}"
         case _:
             return None

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.types import Device, Interpreter, Mode, TargetReport
-from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
+from kevolve_mcp.cli.diagnosis import Diagnosis, DoctorFinding
 
 from .cells import cells
 from .fitting import Fitting, block, hanging
@@ -48,7 +48,7 @@ def machine_view(found: Diagnosis) -> RenderableType:
     return Group(*parts, Text(""), Text(verdict, style=style))
 
 
-def _line(finding: Finding) -> RenderableType:
+def _line(finding: DoctorFinding) -> RenderableType:
     mark, style = MARK[finding.state]
     return hanging(Text.assemble("  ", (mark, style)), f"{finding.name}: {finding.message}")
 

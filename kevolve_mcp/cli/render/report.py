@@ -11,7 +11,7 @@ from rich.text import Text
 
 from harness.types import CaseResult, to_json
 from kevolve_mcp import api
-from kevolve_mcp.driver import Outcome
+from kevolve_mcp.driver import RunOutcome
 from kevolve_mcp.quantities import speedup
 from kevolve_mcp.search import dispatch
 from kevolve_mcp.synthesis.machine import device
@@ -49,7 +49,7 @@ def lineage_lines(lineage: tuple[api.Node, ...]) -> list[str]:
 
 
 def report_view(
-    outcome: Outcome, copied_to: str = "", reference_cases: tuple[str, ...] = ()
+    outcome: RunOutcome, copied_to: str = "", reference_cases: tuple[str, ...] = ()
 ) -> RenderableType:
     """copied_to: where --output put a copy of the package. reference_cases: those that the package
     hands to the reference."""
@@ -107,7 +107,7 @@ def report_view(
     return Group(*parts, tree)
 
 
-def report_json(outcome: Outcome, copied_to: str = "") -> dict[str, Any]:
+def report_json(outcome: RunOutcome, copied_to: str = "") -> dict[str, Any]:
     """The object that `kevolve optimize --json` prints."""
     session, ending = outcome.session, outcome.ending
     figure = (ending.measured or ending.confirmed) if ending else None

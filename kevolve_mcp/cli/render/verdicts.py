@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.types import Signal
-from kevolve_mcp.cli.meeting import Meeting
+from kevolve_mcp.cli.meeting import FileMeeting
 from kevolve_mcp.cli.verdicts import Verdict
 from kevolve_mcp.quantities import duration, speedup
 from kevolve_mcp.synthesis.wording import quoted, said
@@ -57,7 +57,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     return Group(*parts)
 
 
-def meeting_view(met: Meeting) -> RenderableType:
+def meeting_view(met: FileMeeting) -> RenderableType:
     """Each candidate over each later one, with its cases where there are several, and not more
     than CASES_FOR pairs."""
     head = Text("head-to-head", style="bold")

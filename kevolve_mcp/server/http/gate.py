@@ -23,7 +23,7 @@ class Slow(Exception):
     """The body did not arrive in time."""
 
 
-class Gate:
+class AccessGate:
     """An ASGI application around the SDK's. Refusals are JSON-RPC errors whose `data` has the form
     of all KEvolve errors, so that a client shows the reason."""
 

@@ -18,7 +18,7 @@ from kevolve_mcp.settings import Settings
 from ..build import ServiceFactory, build_server, usual_service
 from ..reach import Below, default_root
 from . import protocol
-from .gate import Gate
+from .gate import AccessGate
 from .options import PATH, HttpOptions, host_names, listen
 from .token import Token, find_token, token_file
 
@@ -60,7 +60,7 @@ def serve_http(
             max_sessions=limits.sessions,
             transport_security=security,
         )
-        gate = Gate(app, token.value, security, limits.body_s)
+        gate = AccessGate(app, token.value, security, limits.body_s)
         config = uvicorn.Config(
             gate,
             http=protocol.limited(limits),
@@ -87,7 +87,9 @@ class Server(uvicorn.Server):
     """One whose calls under way end with an answer, not with a trace, when it is stopped. words:
     said once it serves."""
 
-    def __init__(self, config: uvicorn.Config, gate: Gate, grace_s: float, words: str) -> None:
+    def __init__(
+        self, config: uvicorn.Config, gate: AccessGate, grace_s: float, words: str
+    ) -> None:
         super().__init__(config)
         self._gate = gate
         self._grace_s = grace_s

@@ -2,7 +2,7 @@
 author, a language model, or any command; third parties register under "kevolve.authors"."""
 
 from kevolve_mcp.synthesis.ask import (
-    Allowance,
+    AskAllowance,
     AskContext,
     CaseFacts,
     HistoryRow,
@@ -37,7 +37,7 @@ __all__ = [
     "FREE",
     "GROUP",
     "VENDORS",
-    "Allowance",
+    "AskAllowance",
     "AskContext",
     "Author",
     "AuthorError",

@@ -20,7 +20,7 @@ from anyio.abc import Process
 
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.synthesis.ask import Allowance, AskContext
+from kevolve_mcp.synthesis.ask import AskAllowance, AskContext
 
 from . import leash, scratch
 from .answers import InvalidAnswer, check_source, words
@@ -227,7 +227,7 @@ def _cost(data: dict[str, Any]) -> Cost:
     return Cost(counted, paid)
 
 
-def _check_counted(data: dict[str, Any], allowance: Allowance, cost: Cost) -> None:
+def _check_counted(data: dict[str, Any], allowance: AskAllowance, cost: Cost) -> None:
     """A limit that nothing is counted against is no limit. Raises AuthorUnusable."""
     for name in ("tokens", "usd"):
         if getattr(allowance, name) is not None and name not in data:

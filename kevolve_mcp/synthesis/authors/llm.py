@@ -14,7 +14,7 @@ import anyio
 
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.synthesis.ask import Allowance, AskContext
+from kevolve_mcp.synthesis.ask import AskAllowance, AskContext
 
 from .answers import InvalidAnswer, Written, read_answer
 from .backoff import Backoff
@@ -108,7 +108,7 @@ class LLMAuthor(Author):
         self._answered_once = False
         self._stack: AsyncExitStack | None = None
         if usd_capped:
-            self._check_prices(Allowance(usd=0.0), FREE)
+            self._check_prices(AskAllowance(usd=0.0), FREE)
 
     async def propose(self, ask: AskContext) -> Proposal:
         if (start := starting_kernel(ask)) is not None:
@@ -153,7 +153,7 @@ class LLMAuthor(Author):
             await self._stack.enter_async_context(self._model)
 
     async def _reply(
-        self, talk: list[ModelMessage], said: int, allowance: Allowance, spent: Cost
+        self, talk: list[ModelMessage], said: int, allowance: AskAllowance, spent: Cost
     ) -> _Reply:
         """One answer, however many requests that takes. said: characters of the talk."""
         from pydantic_ai.direct import model_request
@@ -179,7 +179,7 @@ class LLMAuthor(Author):
                 return _Reply(response, wasted + self._cost(response, reads))
 
     async def _bear(
-        self, found: Fault, failures: int, for_s: float, allowance: Allowance, spent: Cost
+        self, found: Fault, failures: int, for_s: float, allowance: AskAllowance, spent: Cost
     ) -> None:
         """Wait before the next try, or raise what ends the tries."""
         if found.kind == "permanent":
@@ -202,7 +202,7 @@ class LLMAuthor(Author):
         self._listen(f"{found.message}; asking again in {pause:.0f} s")
         await anyio.sleep(pause)
 
-    def _settings(self, reads: int, allowance: Allowance, spent: Cost) -> dict[str, Any]:
+    def _settings(self, reads: int, allowance: AskAllowance, spent: Cost) -> dict[str, Any]:
         """How the request is made: no retries but ours, a time limit, and no more output than is
         paid for."""
         settings: dict[str, Any] = {
@@ -215,7 +215,7 @@ class LLMAuthor(Author):
             settings["max_tokens"] = min(room, MOST_OUTPUT)
         return settings
 
-    def _room(self, reads: int, allowance: Allowance, spent: Cost) -> int | None:
+    def _room(self, reads: int, allowance: AskAllowance, spent: Cost) -> int | None:
         """Tokens that may be written; None: any number. Raises BudgetSpent when they are too few
         for a candidate."""
         rooms: dict[str, int] = {}
@@ -243,7 +243,7 @@ class LLMAuthor(Author):
             )
         return rooms[tightest]
 
-    def _check_prices(self, allowance: Allowance, spent: Cost) -> None:
+    def _check_prices(self, allowance: AskAllowance, spent: Cost) -> None:
         if allowance.usd is None or self._prices is not None:
             return
         raise AuthorUnusable(

@@ -74,7 +74,7 @@ class OfflineAuthor(Author):
             candidate = Candidate(parent.source, ask.language)
             try:
                 choice = tuning.next_choice(candidate, ask.history, ask.seed, ahead=_ahead(ask))
-            except (tuning.Exhausted, UsageError, CandidateError):
+            except (tuning.TuningExhausted, UsageError, CandidateError):
                 continue  # nothing to vary here: the next parent, or the caller's next step
             changed = _difference(candidate.params(), choice.params)
             return Proposal(

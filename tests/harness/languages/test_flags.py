@@ -89,8 +89,8 @@ def test_a_refusal_is_a_failed_build_that_teaches(bench: Bench, correct: str, fl
 
 def test_a_gpu_s_compiler_is_guarded_as_well(bench: Bench, correct: str) -> None:
     order = (
-        "from harness.native.building import Order, build\n"
-        "build(Order('cuda', '', ('-ccbin=x',), 'sm_90'), None)\n"
+        "from harness.native.building import BuildOrder, build\n"
+        "build(BuildOrder('cuda', '', ('-ccbin=x',), 'sm_90'), None)\n"
     )
     found = bench.evaluate(order + correct)
     assert found.status == "build_failed", found.message

@@ -10,8 +10,8 @@ import pytest
 
 from harness import native
 from harness.native import (
+    BuildOrder,
     NativeError,
-    Order,
     Toolkit,
     architecture_of,
     compile_order,
@@ -50,7 +50,9 @@ NAMES = ("linked", "ours::plain", "ours::scale<__half, 4>")
 
 @pytest.mark.parametrize("toolkit", [NVRTC, NVCC])
 def test_names_become_symbols_of_the_binary(toolkit: Toolkit, tmp_path: Path) -> None:
-    made = compile_order(Order("cuda", SOURCE, (), "sm_90a", NAMES), toolkit, str(tmp_path), 120)
+    made = compile_order(
+        BuildOrder("cuda", SOURCE, (), "sm_90a", NAMES), toolkit, str(tmp_path), 120
+    )
     assert made.image.startswith(b"\x7fELF")
     assert made.symbols["linked"] == "linked"
     assert "plain" in made.symbols["ours::plain"]
@@ -69,7 +71,7 @@ def test_what_is_wrong_is_said_in_the_compilers_words(toolkit: Toolkit, tmp_path
     with pytest.raises(
         SourceRefused, match=r'kernel\.cu\(2\): error: identifier "foo" is undefined'
     ):
-        compile_order(Order("cuda", text, (), "sm_80", ("k",)), toolkit, str(tmp_path), 120)
+        compile_order(BuildOrder("cuda", text, (), "sm_80", ("k",)), toolkit, str(tmp_path), 120)
 
 
 @pytest.mark.skipif(not (HERE.nvcc and HERE.nvrtc), reason="needs NVRTC and nvcc")
@@ -79,7 +81,7 @@ def test_text_with_host_code_goes_to_nvcc(tmp_path: Path) -> None:
         "int main() { k<<<1, 1>>>(nullptr); }\n"
     )
     assert (
-        compile_order(Order("cuda", text, (), "sm_90a", ("k",)), HERE, str(tmp_path), 120)
+        compile_order(BuildOrder("cuda", text, (), "sm_90a", ("k",)), HERE, str(tmp_path), 120)
         .symbols["k"]
         .startswith("_Z1k")
     )
@@ -88,7 +90,7 @@ def test_text_with_host_code_goes_to_nvcc(tmp_path: Path) -> None:
 
 def test_without_any_compiler_the_way_to_one_is_said(tmp_path: Path) -> None:
     with pytest.raises(NativeError, match="pip install nvidia-cuda-nvrtc"):
-        compile_order(Order("cuda", SOURCE), Toolkit(), str(tmp_path), 1)
+        compile_order(BuildOrder("cuda", SOURCE), Toolkit(), str(tmp_path), 1)
     assert Toolkit().version == ""
 
 
@@ -116,7 +118,7 @@ def test_architectures_carry_what_only_they_have() -> None:
 @pytest.mark.skipif(not HERE.version, reason="neither NVRTC nor nvcc is here")
 def test_a_build_here_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEVOLVE_NATIVE_CACHE", str(tmp_path))
-    order = Order("cuda", "__global__ void k(float* y) { *y = 1; }", (), "sm_90a", ("k",))
+    order = BuildOrder("cuda", "__global__ void k(float* y) { *y = 1; }", (), "sm_90a", ("k",))
     first = native.build_here(order)
     made = Path(first.path).stat().st_mtime_ns
     assert native.build_here(order) == first

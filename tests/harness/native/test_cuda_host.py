@@ -59,13 +59,13 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture
-def orders() -> list[native.Order]:
+def orders() -> list[native.BuildOrder]:
     return []
 
 
 @pytest.fixture
 def library(
-    fake: Any, orders: list[native.Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: Any, orders: list[native.BuildOrder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[native.CudaLibrary]:
     """SOURCE, "compiled" for a device that torch says is there."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -76,7 +76,7 @@ def library(
     )
     monkeypatch.delattr(torch._C, "_cuda_getCurrentRawStream", raising=False)
 
-    def builder(order: native.Order) -> native.BuiltFile:
+    def builder(order: native.BuildOrder) -> native.BuiltFile:
         orders.append(order)
         path = tmp_path / f"{len(orders)}.cubin"
         path.write_bytes(b"\x7fELF and so on")
@@ -120,7 +120,7 @@ def mix(library: native.CudaLibrary, *changes: tuple[int, Any]) -> Any:
 
 
 def test_a_build_is_ordered_for_the_device_with_every_function(
-    library: native.CudaLibrary, orders: list[native.Order]
+    library: native.CudaLibrary, orders: list[native.BuildOrder]
 ) -> None:
     (order,) = orders
     assert (order.language, order.architecture) == ("cuda", "sm_90a")
@@ -239,7 +239,7 @@ def test_mistakes_of_names_and_counts_say_what_there_is(library: native.CudaLibr
 
 
 def test_an_instance_of_a_template_is_a_build_of_its_own(
-    library: native.CudaLibrary, orders: list[native.Order]
+    library: native.CudaLibrary, orders: list[native.BuildOrder]
 ) -> None:
     kernel = library["halve<float>"]
     assert library["halve<float>"] is kernel

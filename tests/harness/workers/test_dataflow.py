@@ -6,13 +6,13 @@ import pytest
 
 from harness.judge.processes import answers
 from harness.types import Operator
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 HEAD = "import torch\nimport torch.nn.functional as F\n\n\n"
 
 
 def graph(
-    judge: Opened, body: str, inputs: str = "torch.randn(8, 64)", head: str = ""
+    judge: OpenJudge, body: str, inputs: str = "torch.randn(8, 64)", head: str = ""
 ) -> tuple[Operator, ...]:
     source = (
         f"{HEAD}{head}\ndef reference(x, *more):\n    return {body}\n\n\ndef get_inputs():\n"
@@ -25,7 +25,7 @@ def names(found: tuple[Operator, ...]) -> str:
     return " ".join(f"{o.name}{f':{o.axes}{o.extent}' if o.axes else ''}" for o in found)
 
 
-def test_composed_and_written_out_are_the_same(judge: Opened) -> None:
+def test_composed_and_written_out_are_the_same(judge: OpenJudge) -> None:
     softmax = graph(judge, "F.softmax(x, -1)")
     written = graph(
         judge, "(lambda e: e / e.sum(-1, keepdim=True))((x - x.amax(-1, keepdim=True)).exp())"
@@ -35,13 +35,13 @@ def test_composed_and_written_out_are_the_same(judge: Opened) -> None:
     assert [o.reads for o in softmax] == [(-1,), (-1, 0), (1,), (2,), (2, 3)]
 
 
-def test_axes_are_told_apart_and_views_left_out(judge: Opened) -> None:
+def test_axes_are_told_apart_and_views_left_out(judge: OpenJudge) -> None:
     assert names(graph(judge, "x.t().contiguous().sum(0)")) == "sum:inner64"
     assert names(graph(judge, "x.double().sum()")) == "sum:all512"
     assert names(graph(judge, "torch.cumsum(x * 2, 1)")) == "mul cumsum:last64"
 
 
-def test_a_branch_on_values_and_a_gradient_have_a_graph(judge: Opened) -> None:
+def test_a_branch_on_values_and_a_gradient_have_a_graph(judge: OpenJudge) -> None:
     assert names(
         graph(judge, "x * 2 if x.isfinite().all() else x / 2", head="# no head\n")
     ).endswith("mul")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from harness.types import Case, Task
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 TABLE = 1000 * 64 * 4  # bytes
 PICKED = 50 * 64 * 4
 
 
-def opened(judge: Opened, body: str, inputs: str) -> Case:
+def opened(judge: OpenJudge, body: str, inputs: str) -> Case:
     return task(judge, body, inputs).cases[0]
 
 
-def task(judge: Opened, body: str, inputs: str) -> Task:
+def task(judge: OpenJudge, body: str, inputs: str) -> Task:
     source = (
         "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
         "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
@@ -35,46 +35,46 @@ def task(judge: Opened, body: str, inputs: str) -> Task:
         "F.embedding_bag(given[0].view(5, 10), self.table, mode='sum')",
     ],
 )
-def test_of_a_table_only_the_rows_that_are_picked_count(judge: Opened, lookup: str) -> None:
+def test_of_a_table_only_the_rows_that_are_picked_count(judge: OpenJudge, lookup: str) -> None:
     case = opened(judge, lookup, "torch.randperm(1000)[:50]")
     assert case.bytes_min == PICKED + 50 * 8 + case.bytes_written
     assert case.bytes_held == TABLE + 50 * 8 + case.bytes_written
 
 
-def test_a_row_that_is_picked_twice_counts_once(judge: Opened) -> None:
+def test_a_row_that_is_picked_twice_counts_once(judge: OpenJudge) -> None:
     case = opened(judge, "F.embedding(given[0], self.table)", "torch.arange(100) // 2")
     assert case.bytes_min == PICKED + 100 * 8 + case.bytes_written
 
 
-def test_elements_that_are_picked_count_by_themselves(judge: Opened) -> None:
+def test_elements_that_are_picked_count_by_themselves(judge: OpenJudge) -> None:
     case = opened(judge, "self.table.gather(1, given[0])", "torch.randint(0, 64, (1000, 1))")
     assert case.bytes_min == 1000 * 4 + 1000 * 8 + case.bytes_written
 
 
-def test_what_is_read_twice_counts_once_and_of_a_view_what_it_shows(judge: Opened) -> None:
+def test_what_is_read_twice_counts_once_and_of_a_view_what_it_shows(judge: OpenJudge) -> None:
     body = "(given[0] @ self.table[:32].t()) + given[0].sum(-1, keepdim=True)"
     case = opened(judge, body, "torch.randn(16, 64)")
     assert case.bytes_min == 16 * 64 * 4 + 32 * 64 * 4 + case.bytes_written
 
 
-def test_what_no_operator_reads_counts_whole(judge: Opened) -> None:
+def test_what_no_operator_reads_counts_whole(judge: OpenJudge) -> None:
     case = opened(judge, "given[0] * 2", "torch.randn(16, 64)")
     assert case.bytes_min == TABLE + 16 * 64 * 4 + case.bytes_written
 
 
-def test_counting_adds_no_operator_to_the_task(judge: Opened) -> None:
+def test_counting_adds_no_operator_to_the_task(judge: OpenJudge) -> None:
     found = task(judge, "F.embedding(given[0], self.table)", "torch.arange(100) // 2")
     assert dict(found.operators) == {"aten.embedding.default": 1}
     assert not any("order equal values" in note for note in found.notes)
 
 
-def test_an_input_that_is_expanded_counts_by_what_is_there(judge: Opened) -> None:
+def test_an_input_that_is_expanded_counts_by_what_is_there(judge: OpenJudge) -> None:
     case = opened(judge, "given[0] + self.table", "torch.randn(64).expand(1000, 64)")
     assert case.bytes_min == 64 * 4 + TABLE + case.bytes_written
     assert case.bytes_min == case.bytes_held
 
 
 @pytest.mark.parametrize("layout", ["to_sparse_csr()", "to_mkldnn().to_dense()"])
-def test_other_layouts_are_no_obstacle(judge: Opened, layout: str) -> None:
+def test_other_layouts_are_no_obstacle(judge: OpenJudge, layout: str) -> None:
     case = opened(judge, f"given[0].{layout} @ self.table", "torch.randn(64, 1000).relu()")
     assert case.bytes_min == 64 * 1000 * 4 + TABLE + case.bytes_written

@@ -10,7 +10,7 @@ import pytest
 from harness.judge.attribution import own_work
 from harness.native import find_compiler
 from harness.targets import cpu, cuda
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 from tests.harness.conftest import CANDIDATES, Bench
 
 KERNEL = "_lib.rows(x, self.weight, y, x.shape[0], x.shape[1])"
@@ -34,7 +34,7 @@ BESIDE = """        _lib.rows(x[:1], self.weight, y[:1], 1, x.shape[1])
 
 
 @pytest.fixture(scope="module")
-def bench(judge: Opened) -> Bench:
+def bench(judge: OpenJudge) -> Bench:
     """With one case of the small task, and its baselines: else each evaluation would compile them
     for each case."""
     if find_compiler() is None:

@@ -19,7 +19,7 @@ from harness.targets.cubin import own_shared, split
 from harness.types import Candidate, Evaluation, EvaluationRequest, Stage, Task
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.executors import Executor
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 compiles = pytest.mark.skipif(not find_toolkit().version, reason="neither NVRTC nor nvcc is here")
 DATA = Path(__file__).parents[3] / "data"
@@ -51,7 +51,7 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(judge: Opened) -> Bench:
+def bench(judge: OpenJudge) -> Bench:
     return Bench(judge.run, judge.executor)
 
 

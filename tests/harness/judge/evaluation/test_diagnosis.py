@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.judge.evaluation.diagnosis import Measured, diagnose
+from harness.judge.evaluation.diagnosis import MeasuredCase, diagnose
 from harness.types import Case, CaseResult, Ceilings
 
 CEILINGS = Ceilings({"memory": 10e9}, {"memory": 10e9}, {"float32": 1e9}, {"memory": 1 << 30})
@@ -29,7 +29,7 @@ def test_what_is_around_the_kernels_is_named_where_they_take_little(
         interval=(1.9, 2.1), verdict="faster", own_kernel_fraction=share, launch_us=launch_us,
         warm_us=50.0,
     )  # fmt: skip
-    (found,) = diagnose([Measured(CASE, result, 100_000)], CEILINGS, ())
+    (found,) = diagnose([MeasuredCase(CASE, result, 100_000)], CEILINGS, ())
     assert found.name == name
     assert ("; own kernels take" in found.message) == (share is not None)
     assert "; 50.0 us with warm caches" in found.message

@@ -13,7 +13,7 @@ import pytest
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy
 from harness.workers import task_file
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -34,7 +34,7 @@ SMALL = {  # one case that the interpreter runs in a moment; the shapes of a GPU
 
 @needs_triton
 @pytest.mark.parametrize("name", SMALL)
-def test_the_triton_start_is_right_and_compiles(judge: Opened, name: str) -> None:
+def test_the_triton_start_is_right_and_compiles(judge: OpenJudge, name: str) -> None:
     run, executor = judge.run, judge.executor
     path = EXAMPLES / f"{name}.py"
     source = (
@@ -60,7 +60,7 @@ def test_the_triton_start_is_right_and_compiles(judge: Opened, name: str) -> Non
     ],
 )
 def test_the_start_of_a_cpu_is_right_and_timed(
-    judge: Opened, folder: str, case: dict[str, int]
+    judge: OpenJudge, folder: str, case: dict[str, int]
 ) -> None:
     path = EXAMPLES / folder / "task.py"
     source = (
@@ -73,7 +73,7 @@ def test_the_start_of_a_cpu_is_right_and_timed(
 
 
 @pytest.mark.parametrize("name", ["argmax_rows", "lstm_step", "mse_loss"])
-def test_outputs_of_every_kind_are_timed(judge: Opened, name: str) -> None:
+def test_outputs_of_every_kind_are_timed(judge: OpenJudge, name: str) -> None:
     """Integers, several tensors, one number."""
     path = KERNELBENCH / f"{name}.py"
     source = path.read_text()
@@ -82,7 +82,7 @@ def test_outputs_of_every_kind_are_timed(judge: Opened, name: str) -> None:
     assert found.cases[0].speedup
 
 
-def timed(judge: Opened, source: str, path: Path, candidate: str) -> Evaluation:
+def timed(judge: OpenJudge, source: str, path: Path, candidate: str) -> Evaluation:
     task = judge.run(judge.executor.open_task(source, str(path), "cpu"))
     request = EvaluationRequest(
         Candidate(candidate, "cpp"), "search", "time", Policy(library_calls="allow")
@@ -125,7 +125,7 @@ def test_both_task_files_of_a_folder_have_the_same_operator(folder: str) -> None
 @pytest.mark.quiet
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
 @pytest.mark.parametrize(("folder", "case"), [("rmsnorm_residual", {"rows": 64})])
-def test_figures_of_one_answer_agree(judge: Opened, folder: str, case: dict[str, int]) -> None:
+def test_figures_of_one_answer_agree(judge: OpenJudge, folder: str, case: dict[str, int]) -> None:
     path = EXAMPLES / folder / "task.py"
     source = (
         f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'only': {case}}}, {{}}, [], "

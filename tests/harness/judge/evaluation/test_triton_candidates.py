@@ -20,7 +20,7 @@ from harness.targets import ARCHITECTURES
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Stage, Task
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.executors import Executor
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 DATA = Path(__file__).parents[3] / "data" / "triton"
@@ -63,7 +63,7 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(judge: Opened) -> Bench:
+def bench(judge: OpenJudge) -> Bench:
     return Bench(judge.run, judge.executor)
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from harness.types import EvaluationRequest
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 from kevolve_mcp.synthesis import instantiate
 from knowledge import Library
 
@@ -73,7 +73,7 @@ KERNELS = [
     ids=lambda v: "" if isinstance(v, str) and "\n" in v else str(v),
 )
 def test_a_kernel_from_the_skill(
-    judge: Opened, skill: str, source: str, params: dict[str, int | str]
+    judge: OpenJudge, skill: str, source: str, params: dict[str, int | str]
 ) -> None:
     run, executor = judge.run, judge.executor
     task = run(executor.open_task(source, "", "cpu", timed=False))

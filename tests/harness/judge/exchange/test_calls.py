@@ -19,7 +19,7 @@ from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
 from harness.wire import buffers, frames
 from harness.workers import gate, modules
-from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.executors.testing import OpenJudge
 
 TASKS = Path(__file__).parents[3] / "exploits" / "tasks"
 TRIES = 3  # where the machine does something else as well
@@ -53,13 +53,13 @@ class ModelNew(nn.Module):
 
 
 @pytest.fixture(scope="module", params=["tiny", "rows"])
-def task(judge: Opened, request: pytest.FixtureRequest) -> Task:
+def task(judge: OpenJudge, request: pytest.FixtureRequest) -> Task:
     """Calls by packet, and calls that are billed."""
     path = TASKS / f"{request.param}.py"
     return judge.run(judge.executor.open_task(path.read_text(), str(path), "cpu"))
 
 
-def evaluated(judge: Opened, task: Task, deed: str) -> Evaluation:
+def evaluated(judge: OpenJudge, task: Task, deed: str) -> Evaluation:
     source = CANDIDATE.replace("DEED", deed)
     request = EvaluationRequest(
         Candidate(source, "cpp"), "search", "time", Policy(library_calls="allow")
@@ -84,7 +84,7 @@ def evaluated(judge: Opened, task: Task, deed: str) -> Evaluation:
     ],
 )
 def test_what_goes_wrong_in_a_timed_call_is_found(
-    judge: Opened, task: Task, deed: str, status: str, words: str
+    judge: OpenJudge, task: Task, deed: str, status: str, words: str
 ) -> None:
     """The last: an answer that comes before the outputs."""
     found = evaluated(judge, task, deed)
@@ -97,7 +97,7 @@ def test_what_goes_wrong_in_a_timed_call_is_found(
 @pytest.mark.parametrize(
     "form", ["x.t().contiguous().t()", "x[:, :1].expand(x.shape)", "x.flip(0).flip(0)"]
 )
-def test_outputs_with_gaps_are_read_as_they_are(judge: Opened, task: Task, form: str) -> None:
+def test_outputs_with_gaps_are_read_as_they_are(judge: OpenJudge, task: Task, form: str) -> None:
     """Transposed, repeated along an axis, and in one piece: added to the right result as zeros."""
     deed = (
         "return (torch.tanh(x) * self.weight + x.sum(dim=-1, keepdim=True) + 0 * "
@@ -113,7 +113,7 @@ def test_outputs_with_gaps_are_read_as_they_are(judge: Opened, task: Task, form:
     [("frame is not None", "build_failed"), ("True", "correct"), ("frame is None", "correct")],
 )
 def test_a_timed_call_gets_what_was_built_while_it_was_checked(
-    judge: Opened, task: Task, when: str, status: str
+    judge: OpenJudge, task: Task, when: str, status: str
 ) -> None:
     """The last: what is not ordered while it is timed."""
     deed = f"""
@@ -127,7 +127,7 @@ def test_a_timed_call_gets_what_was_built_while_it_was_checked(
 
 
 @pytest.mark.quiet
-def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, task: Task) -> None:
+def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: OpenJudge, task: Task) -> None:
     for _ in range(TRIES):  # some 30 us on a quiet machine, and more on a busy one
         (case,) = evaluated(judge, task, "pass").cases
         assert case.clock == "judge"
@@ -139,7 +139,7 @@ def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, tas
 
 
 @pytest.mark.quiet
-def test_waiting_for_something_else_counts(judge: Opened, task: Task) -> None:
+def test_waiting_for_something_else_counts(judge: OpenJudge, task: Task) -> None:
     """A process that sleeps runs nothing, and is as slow as it is; but for what the judge waits for
     its own core meanwhile."""
     for _ in range(TRIES):

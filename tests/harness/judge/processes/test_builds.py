@@ -16,7 +16,7 @@ from harness.judge.processes import builds
 from harness.judge.processes.builds import BuildService
 from harness.judge.processes.worker import BuildHandler
 from harness.native import find_compiler
-from harness.native.building import Order
+from harness.native.building import BuildOrder
 from harness.types import to_json
 from tests.harness.conftest import CANDIDATES, Bench
 
@@ -51,7 +51,7 @@ def service(machine: Machine, level: str, seconds: float = 60.0) -> BuildService
 
 
 def order(source: str) -> dict[str, Any]:
-    asked: dict[str, Any] = to_json(Order("cpp", source))
+    asked: dict[str, Any] = to_json(BuildOrder("cpp", source))
     return asked
 
 
