@@ -1,7 +1,8 @@
 """What callers see, whatever the surface: the server's structured content, what the driver reads,
 and the JSON of the command line and of packages. Frozen values that `harness.types.to_json` turns
 into JSON, each made from the domain's value in this package alone. A field that changes here
-changes the public interface. A module is loaded when one of its names is used.
+changes the public interface. A module is loaded when one of its names is used: whoever looks up a
+page needs nothing of the search.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from typing import TYPE_CHECKING
 from kevolve_mcp.lazy import loader
 
 if TYPE_CHECKING:
+    from .asks import Ask, Asks, ask
     from .evaluations import Evaluation, Signal, evaluation, processes
+    from .jobs import Error, Job, JobKind, answered, job
+    from .knowledge import Hit, Hits, Page, hits, page
+    from .machines import Machine, machine
     from .nodes import Node, best, lineage, node
-    from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Skill, Trial, Tuned
+    from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Trial, Tuned
     from .schema import outline
     from .sessions import (
         Exported,
@@ -26,41 +31,69 @@ if TYPE_CHECKING:
         session,
         similar,
     )
+    from .skills import Skill, SkillCounts, SkillDetail, skill
+    from .stages import facts
+    from .views import View, view
 
 __all__ = [
+    "Ask",
+    "Asks",
     "Compared",
     "Depth",
     "Duel",
+    "Error",
     "Evaluated",
     "Evaluation",
     "Exported",
     "Finished",
+    "Hit",
+    "Hits",
+    "Job",
+    "JobKind",
     "Left",
+    "Machine",
     "Node",
     "Opened",
+    "Page",
     "Session",
     "Signal",
     "Similar",
     "Skill",
+    "SkillCounts",
+    "SkillDetail",
     "TaskCase",
     "Trial",
     "Tuned",
+    "View",
+    "answered",
+    "ask",
     "best",
     "evaluation",
     "exported",
+    "facts",
+    "hits",
+    "job",
     "left",
     "lineage",
+    "machine",
     "node",
     "outline",
+    "page",
     "processes",
     "session",
     "similar",
+    "skill",
+    "view",
 ]
 
 __getattr__ = loader(
     __name__,
     {
+        "asks": ("Ask", "Asks", "ask"),
         "evaluations": ("Evaluation", "Signal", "evaluation", "processes"),
+        "jobs": ("Error", "Job", "JobKind", "answered", "job"),
+        "knowledge": ("Hit", "Hits", "Page", "hits", "page"),
+        "machines": ("Machine", "machine"),
         "nodes": ("Node", "best", "lineage", "node"),
         "results": (
             "Compared",
@@ -69,7 +102,6 @@ __getattr__ = loader(
             "Evaluated",
             "Finished",
             "Opened",
-            "Skill",
             "Trial",
             "Tuned",
         ),
@@ -85,5 +117,8 @@ __getattr__ = loader(
             "session",
             "similar",
         ),
+        "skills": ("Skill", "SkillCounts", "SkillDetail", "skill"),
+        "stages": ("facts",),
+        "views": ("View", "view"),
     },
 )
