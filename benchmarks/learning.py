@@ -46,7 +46,6 @@ from kevolve_mcp import api
 from kevolve_mcp.executors.local import LocalExecutor
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import (
-    JobView,
     SearchOptions,
     SessionSpec,
     SubmitRequest,
@@ -156,7 +155,7 @@ async def search(
     }
 
 
-async def _done(service: Service, job: JobView) -> JobView:
+async def _done(service: Service, job: api.Job) -> api.Job:
     while job.state == "running":
         job = await service.wait(job.id, 30)
     if job.state != "done":

@@ -1,41 +1,124 @@
 """What callers see, whatever the surface: the server's structured content, what the driver reads,
 and the JSON of the command line and of packages. Frozen values that `harness.types.to_json` turns
 into JSON, each made from the domain's value in this package alone. A field that changes here
-changes the public interface.
+changes the public interface. A module is loaded when one of its names is used: whoever looks up a
+page needs nothing of the search.
 """
 
-from .evaluations import Evaluation, Signal, evaluation, processes
-from .nodes import Node, best, lineage, node
-from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Skill, Trial, Tuned
-from .schema import outline
-from .sessions import Exported, Left, Session, Similar, TaskCase, exported, left, session, similar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
+if TYPE_CHECKING:
+    from .asks import Ask, Asks, ask
+    from .evaluations import Evaluation, Signal, evaluation, processes
+    from .jobs import Error, Job, JobKind, answered, job
+    from .knowledge import Hit, Hits, Page, hits, page
+    from .machines import Machine, machine
+    from .nodes import Node, best, lineage, node
+    from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Trial, Tuned
+    from .schema import outline
+    from .sessions import (
+        Exported,
+        Left,
+        Session,
+        Similar,
+        TaskCase,
+        exported,
+        left,
+        session,
+        similar,
+    )
+    from .skills import Skill, SkillCounts, SkillDetail, skill
+    from .stages import facts
+    from .views import View, view
 
 __all__ = [
+    "Ask",
+    "Asks",
     "Compared",
     "Depth",
     "Duel",
+    "Error",
     "Evaluated",
     "Evaluation",
     "Exported",
     "Finished",
+    "Hit",
+    "Hits",
+    "Job",
+    "JobKind",
     "Left",
+    "Machine",
     "Node",
     "Opened",
+    "Page",
     "Session",
     "Signal",
     "Similar",
     "Skill",
+    "SkillCounts",
+    "SkillDetail",
     "TaskCase",
     "Trial",
     "Tuned",
+    "View",
+    "answered",
+    "ask",
     "best",
     "evaluation",
     "exported",
+    "facts",
+    "hits",
+    "job",
     "left",
     "lineage",
+    "machine",
     "node",
     "outline",
+    "page",
     "processes",
     "session",
     "similar",
+    "skill",
+    "view",
 ]
+
+__getattr__ = loader(
+    __name__,
+    {
+        "asks": ("Ask", "Asks", "ask"),
+        "evaluations": ("Evaluation", "Signal", "evaluation", "processes"),
+        "jobs": ("Error", "Job", "JobKind", "answered", "job"),
+        "knowledge": ("Hit", "Hits", "Page", "hits", "page"),
+        "machines": ("Machine", "machine"),
+        "nodes": ("Node", "best", "lineage", "node"),
+        "results": (
+            "Compared",
+            "Depth",
+            "Duel",
+            "Evaluated",
+            "Finished",
+            "Opened",
+            "Trial",
+            "Tuned",
+        ),
+        "schema": ("outline",),
+        "sessions": (
+            "Exported",
+            "Left",
+            "Session",
+            "Similar",
+            "TaskCase",
+            "exported",
+            "left",
+            "session",
+            "similar",
+        ),
+        "skills": ("Skill", "SkillCounts", "SkillDetail", "skill"),
+        "stages": ("facts",),
+        "views": ("View", "view"),
+    },
+)

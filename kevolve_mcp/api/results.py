@@ -10,6 +10,7 @@ from harness.types import CaseDuel, Spent, Verdict
 from .evaluations import Evaluation
 from .nodes import Node
 from .sessions import Session
+from .skills import Skill
 
 Depth = Literal["compile", "check", "profile", "ablation", "submit"]
 
@@ -112,25 +113,6 @@ class Tuned:
 
     session_id: str
     trials: tuple[Trial, ...]
-
-
-@dataclass(frozen=True)
-class Skill:
-    """A reusable pattern with the evidence behind it."""
-
-    id: str
-    title: str
-    state: str
-    effect: float | None = None
-    """Of the first measured pair here, null without one."""
-    interval: tuple[float, float] | None = None
-    """The 95 % interval of the effect."""
-    evidence: str = ""
-    """Where it was measured."""
-    measurements: int = 0
-    """How many pairs there are."""
-    merged: bool = False
-    """Whether the skill was known already, and only the evidence was added to it."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from .terminal import print_json, say
 if TYPE_CHECKING:
     from kevolve_mcp import api
     from kevolve_mcp.sessions import Service
-    from kevolve_mcp.sessions.skill_types import SkillCounts, SkillDetail
     from kevolve_mcp.store import SkillState
 
 T = TypeVar("T")
@@ -56,7 +55,7 @@ def list_(state: State = "", json: Json = False) -> None:
 def review(json: Json = False) -> None:
     """Show every proposed skill with its evidence, for a person to accept or retire."""
 
-    async def read(service: Service) -> list[SkillDetail]:
+    async def read(service: Service) -> list[api.SkillDetail]:
         return [await service.skill(c.id) for c in await service.skills("proposed")]
 
     found = _run(read)
@@ -160,7 +159,7 @@ def _decided(view: api.Skill, json: bool) -> None:
     return typer.echo(f"{view.id} is {view.state}.")
 
 
-def _line(c: SkillCounts) -> str:
+def _line(c: api.SkillCounts) -> str:
     from kevolve_mcp.synthesis.wording import number
 
     sinks = "" if c.standing == 1 else f", rank x {c.standing:.2f}"
@@ -172,7 +171,7 @@ def _line(c: SkillCounts) -> str:
     )
 
 
-def _show(detail: SkillDetail) -> None:
+def _show(detail: api.SkillDetail) -> None:
     say(_line(detail.counts))
     if detail.pattern:
         say(f"    fits: {detail.pattern}")

@@ -9,7 +9,6 @@ from mcp.types import CallToolResult
 
 from harness.types import to_json
 from kevolve_mcp import api
-from kevolve_mcp.sessions.types import JobView
 
 from .answer import answer
 from .phrase import Phrase
@@ -17,7 +16,7 @@ from .results import EvaluationReply, FinishReply, JobsReply, SessionReply, said
 from .wording import comparisons, kernels, rest, sessions, tuning
 
 
-def open_answer(job: JobView) -> CallToolResult:
+def open_answer(job: api.Job) -> CallToolResult:
     phrase = phrased(job)
     session = job.result.session if isinstance(job.result, api.Opened) else None
     joined = isinstance(job.result, api.Opened) and job.result.joined
@@ -29,12 +28,12 @@ def open_answer(job: JobView) -> CallToolResult:
     )
 
 
-def evaluation_answer(job: JobView) -> CallToolResult:
+def evaluation_answer(job: api.Job) -> CallToolResult:
     phrase = phrased(job)
     return answer(phrase, EvaluationReply(**_common(job, phrase), **_evaluated(job)))
 
 
-def finish_answer(job: JobView) -> CallToolResult:
+def finish_answer(job: api.Job) -> CallToolResult:
     phrase = phrased(job)
     result = job.result if isinstance(job.result, api.Finished) else None
     best = (result.measured or result.confirmed) if result else None
@@ -47,14 +46,14 @@ def finish_answer(job: JobView) -> CallToolResult:
     return answer(phrase, reply)
 
 
-def job_answer(job: JobView) -> CallToolResult:
+def job_answer(job: api.Job) -> CallToolResult:
     """What job_wait says of any kind of job."""
     phrase = phrased(job)
     result = to_json(job.result) if job.result is not None else None
     return answer(phrase, JobsReply(**_common(job, phrase), kind=job.kind, result=result))
 
 
-def phrased(job: JobView) -> Phrase:
+def phrased(job: api.Job) -> Phrase:
     """The job's result in words, or where it is."""
     if isinstance(job.result, api.Opened):
         return sessions.opened(job.result)
@@ -69,7 +68,7 @@ def phrased(job: JobView) -> Phrase:
     return rest.running(job)
 
 
-def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
+def _common(job: api.Job, phrase: Phrase) -> dict[str, Any]:
     return {
         **said(phrase, job.left),
         "state": job.state,
@@ -79,7 +78,7 @@ def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
     }
 
 
-def _evaluated(job: JobView) -> dict[str, Any]:
+def _evaluated(job: api.Job) -> dict[str, Any]:
     result = job.result
     if isinstance(result, api.Compared | api.Tuned):
         return {"result": to_json(result)}

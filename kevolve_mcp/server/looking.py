@@ -11,8 +11,8 @@ from .phrase import Phrase
 from .results import ViewReply, left_of, said
 
 if TYPE_CHECKING:
+    from kevolve_mcp import api
     from kevolve_mcp.sessions import Looking
-    from kevolve_mcp.sessions.tree_view import TreeView
 
 
 async def tree(
@@ -56,7 +56,7 @@ async def tree(
     return phrase, reply
 
 
-def _rest_of(view: TreeView, given: dict[str, str]) -> Action:
+def _rest_of(view: api.View, given: dict[str, str]) -> Action:
     purpose = f"for the rest ({view.remaining:,} characters)"
     if view.kind == "sessions":
         return Action("view_sessions", purpose, cursor=view.next_cursor)

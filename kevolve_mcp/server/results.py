@@ -1,5 +1,5 @@
 """The shapes of structured content: small, shared, stable. Inner objects are the dataclasses of
-`kevolve_mcp.api` and `kevolve_mcp.sessions.types`.
+`kevolve_mcp.api`.
 
 Every answer has `verdict` (its first line), `next` (the calls to make now) and `actions` (the same
 as values); one about an open session that has a budget says what is `left` of it (api.Left). A slow
@@ -57,7 +57,7 @@ class JobReply(ToolReply):
 
 
 class MachineReply(ToolReply):
-    """machine: MachineView."""
+    """machine: api.Machine."""
 
     machine: Obj
 
@@ -70,7 +70,7 @@ class SessionReply(JobReply):
 
 
 class AsksReply(ToolReply):
-    """asks: AskView each, `context` as AskContext.parse reads it (its text is the content); ended:
+    """asks: api.Ask each, `context` as AskContext.parse reads it (its text is the content); ended:
     why to stop, "" to go on; ended_detail: the same in a sentence."""
 
     session: Obj

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import anyio
 from mcp.server.mcpserver import Context
 
+from kevolve_mcp import api
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
-from kevolve_mcp.sessions.types import ErrorView, JobView
 
 from .context import app, service
 
@@ -22,7 +22,7 @@ REPORT_EVERY = 3.0  # seconds between progress notes; clients' idle timers start
 class Failed(KEvolveError):
     """A job that failed, as the error that the caller would have got without waiting in between."""
 
-    def __init__(self, error: ErrorView, job_id: str) -> None:
+    def __init__(self, error: api.Error, job_id: str) -> None:
         super().__init__(error.message, error.hint, *error.actions)
         self.code = error.code  # type: ignore[misc]
         self.retryable = error.retryable  # type: ignore[misc]
@@ -49,7 +49,7 @@ class Notes:
             await anyio.sleep(REPORT_EVERY)
 
 
-async def wait(ctx: Context[Any], job: JobView, wait_s: float) -> JobView:
+async def wait(ctx: Context[Any], job: api.Job, wait_s: float) -> api.Job:
     """At most `wait_s` (capped by the settings); the job goes on whatever happens to this call."""
     if not job.id or job.state != "running":
         return job
@@ -74,10 +74,10 @@ async def told(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T
     return result
 
 
-def checked(job: JobView) -> JobView:
+def checked(job: api.Job) -> api.Job:
     """The job unless it failed. Raises Failed, which is the error that it failed with."""
     if job.state == "failed":
         raise Failed(
-            job.error or ErrorView("internal", f"job {job.id} failed without a reason"), job.id
+            job.error or api.Error("internal", f"job {job.id} failed without a reason"), job.id
         )
     return job

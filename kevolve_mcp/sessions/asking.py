@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.types import Budget, Spent, Task
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action, Say, plainly
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import (
@@ -26,7 +27,6 @@ from . import experience, gathering, leases, looking
 from .gathering import Reader
 from .parameters import SubmitParameters
 from .shared import Shared
-from .types import AskBatch, AskView
 from .use_case import UseCase
 
 RETRIES = 5  # another process may ask at the same moment
@@ -59,7 +59,7 @@ class Asking(UseCase):
         author: str = "",
         budget: Budget | None = None,
         say: Say = plainly,
-    ) -> AskBatch:
+    ) -> api.Asks:
         """The author's open ask again, else new ones, or why the search has ended.
 
         Args:
@@ -103,7 +103,7 @@ class Asking(UseCase):
         return batch
 
 
-async def _ask(call: _Call, count: int) -> AskBatch:
+async def _ask(call: _Call, count: int) -> api.Asks:
     shared, store, record = call.shared, call.store, call.record
     await shared.thread(_free_abandoned, store, record.id)
     tree = await shared.thread(shared.trees.load, store, record.id)
@@ -119,15 +119,15 @@ async def _ask(call: _Call, count: int) -> AskBatch:
         tree, record.goal, record.budget, spent, best=figures(cases), open_asks=waiting
     )
     if over is not None:
-        return AskBatch(await looking.session(shared, record), (), over.reason, over.sentence)
+        return api.Asks(await looking.session(shared, record), (), over.reason, over.sentence)
     if not call.whole and (open_ask := await _own(call, tree, waiting)) is not None:
-        return AskBatch(
+        return api.Asks(
             await looking.session(shared, record),
             (await _stored(call, tree, open_ask, repeated=True),),
         )
     if await _gave_way(call, spent, waiting, count):
         return await _ask(call, count)
-    views: list[AskView] = []
+    views: list[api.Ask] = []
     while len(views) < count and (free := await _take_free(call, tree)) is not None:
         views.append(await _handed_over(call, tree, free))
     for _ in range(count - len(views)):
@@ -135,7 +135,7 @@ async def _ask(call: _Call, count: int) -> AskBatch:
         if made is None:
             break
         views.append(made)
-    return AskBatch(await looking.session(shared, record), tuple(views))
+    return api.Asks(await looking.session(shared, record), tuple(views))
 
 
 async def _gave_way(call: _Call, spent: Spent, waiting: Sequence[Ask], count: int) -> bool:
@@ -168,7 +168,7 @@ async def _own(call: _Call, tree: Tree, waiting: Sequence[Ask]) -> Ask | None:
     )
 
 
-async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
+async def _make(call: _Call, taken: frozenset[str]) -> api.Ask | None:
     """One new ask; None when the policy would rather wait for the open ones, or the budget is
     spoken for."""
     shared, store, record = call.shared, call.store, call.record
@@ -217,7 +217,7 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
             )
         except Conflict:
             continue  # another process took this seq: look again
-        return AskView(built.context.ask, built.pages, "", ask.lease_until)
+        return _view(tree, ask, built)
     raise Conflict(
         f"session {record.id} is being asked by many at once",
         "Ask again.",
@@ -240,7 +240,7 @@ async def _under_way(shared: Shared, session: str) -> frozenset[int]:
     return frozenset(p.ask for p in running if p.ask is not None)
 
 
-async def _reread(call: _Call, seq: int) -> AskBatch:
+async def _reread(call: _Call, seq: int) -> api.Asks:
     """As it was given; written anew, with nothing left out, for whom it was not given to and where
     another size is wanted."""
     ask = await call.shared.thread(call.store.asks.get, call.record.id, seq)
@@ -249,10 +249,10 @@ async def _reread(call: _Call, seq: int) -> AskBatch:
         view = await _written(call, tree, ask, Reader(None, call.max_tokens, call.say))
     else:
         view = await _stored(call, tree, ask)
-    return AskBatch(await looking.session(call.shared, call.record), (view,))
+    return api.Asks(await looking.session(call.shared, call.record), (view,))
 
 
-async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) -> AskView:
+async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) -> api.Ask:
     """An ask with the text that its author was given."""
     text = await call.shared.thread(call.store.asks.shown, call.record.id, ask.seq)
     view = await _written(
@@ -261,7 +261,7 @@ async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) 
     return replace(view, context=AskContext.parse(view.context.as_json(), text), repeated=repeated)
 
 
-async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> AskView:
+async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> api.Ask:
     """An ask that was free, written for the author who took it, of the tree as it is by now."""
     built = await _built(call, tree, ask, await _reader(call, tree, ask.seq))
     await call.shared.thread(
@@ -275,7 +275,7 @@ async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> AskView:
     return _view(tree, ask, built)
 
 
-async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView:
+async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> api.Ask:
     """Text and data as of the moment when the ask was made."""
     return _view(tree, ask, await _built(call, _then(tree, ask), ask, reader))
 
@@ -286,9 +286,8 @@ async def _built(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> gathering
     )
 
 
-def _view(tree: Tree, ask: Ask, built: gathering.Built) -> AskView:
-    answers = [n.id for n in tree.nodes if n.ask == ask.seq]
-    return AskView(built.context.ask, built.pages, ", ".join(answers), ask.lease_until)
+def _view(tree: Tree, ask: Ask, built: gathering.Built) -> api.Ask:
+    return api.ask(tree, ask, built.context.ask, built.pages)
 
 
 async def _reader(call: _Call, tree: Tree, seq: int, *, earlier: bool = False) -> Reader:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 
 from harness.types import Interpreter, MachineReport, Target
+from kevolve_mcp import api
 from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.executors import remedies
-from kevolve_mcp.synthesis.machine import about
 
-from .types import MachineView
 from .use_case import UseCase
 
 TORCH = f"torch is missing: no interpreter that was found can import it. {remedies.TORCH}"
@@ -17,7 +16,7 @@ LINUX = f"evaluation needs Linux; here the server keeps knowledge and trees. {re
 
 
 class Describing(UseCase):
-    async def describe(self, target: str = "", *, python: str = "") -> MachineView:
+    async def describe(self, target: str = "", *, python: str = "") -> api.Machine:
         """What can be evaluated here, why not the rest, and how to get it. Never fails for
         something that is missing: that is what it is there to say."""
         shared, measures = self._shared, Target.parse(target or "cpu").on_host
@@ -47,17 +46,12 @@ class Describing(UseCase):
             if not target or t.target.partition(":")[0] == target.partition(":")[0]
         )
         missing += [f"{t.target}: {t.reason}" for t in targets if t.mode == "absent" and target]
-        environment = report.environment if report else None
-        return MachineView(
-            device=environment.device if environment else "",
-            about=about(environment, "cpu") if environment else "",
-            ceilings=report.ceilings if report and measures else None,
-            toolchain=environment.toolchain if environment else "",
-            isolation_level=environment.isolation if environment else "",
-            isolation=dict(report.isolation) if report else {},
+        return api.machine(
+            report,
             targets=targets,
+            ceilings=measures,
             interpreters=interpreters,
-            missing=tuple(dict.fromkeys(missing)),
+            devices=await executor.devices(),
+            missing=missing,
             home=str(shared.settings.home),
-            devices=tuple(str(d) for d in await executor.devices()),
         )

@@ -31,7 +31,6 @@ from .parameters import (
 from .shared import Shared
 from .types import (
     CompareRequest,
-    JobView,
     KernelRequest,
     SubmitRequest,
 )
@@ -44,7 +43,7 @@ class Evaluating(UseCase):
     """Each method answers at once where the store knows the answer, else with a job. They raise
     UsageError, NotFound and Conflict."""
 
-    async def submit(self, request: SubmitRequest) -> JobView:
+    async def submit(self, request: SubmitRequest) -> api.Job:
         """Tell: the evaluation recorded as a node."""
         await self._check_opened(request.session_id)
         shared = self._shared
@@ -92,23 +91,23 @@ class Evaluating(UseCase):
             return await _at_once(shared, "submit", record.id, result)
         return await shared.jobs.start("submit", parameters)
 
-    async def compile(self, request: KernelRequest) -> JobView:
+    async def compile(self, request: KernelRequest) -> api.Job:
         """Build only."""
         return await self._measure(request, "compile")
 
-    async def check(self, request: KernelRequest) -> JobView:
+    async def check(self, request: KernelRequest) -> api.Job:
         """Build and verify; no node."""
         return await self._measure(request, "check")
 
-    async def profile(self, request: KernelRequest) -> JobView:
+    async def profile(self, request: KernelRequest) -> api.Job:
         """All stages; no node."""
         return await self._measure(request, "profile")
 
-    async def ablate(self, request: KernelRequest) -> JobView:
+    async def ablate(self, request: KernelRequest) -> api.Job:
         """Timed although it is not correct; no node, no fitness."""
         return await self._measure(request, "ablation")
 
-    async def _measure(self, request: KernelRequest, depth: api.Depth) -> JobView:
+    async def _measure(self, request: KernelRequest, depth: api.Depth) -> api.Job:
         shared = self._shared
         store = await shared.store()
         loaded = await shared.thread(inputs.load_kernel, request.kernel)
@@ -131,7 +130,7 @@ class Evaluating(UseCase):
                 return await _at_once(shared, depth, named.record.id, result)
         return await shared.jobs.start(depth, parameters)
 
-    async def tune(self, request: KernelRequest, count: int) -> JobView:
+    async def tune(self, request: KernelRequest, count: int) -> api.Job:
         """So many choices of a file's TUNABLES evaluated, besides the file as it is; no node."""
         shared = self._shared
         store = await shared.store()
@@ -148,7 +147,7 @@ class Evaluating(UseCase):
         parameters = TuneParameters(where=named.where, candidate=candidate.digest, count=count)
         return await shared.jobs.start("tune", parameters)
 
-    async def compare(self, request: CompareRequest) -> JobView:
+    async def compare(self, request: CompareRequest) -> api.Job:
         """Kernels against each other in the same rounds, always measured now; no node."""
         if request.session_id:
             await self._check_opened(request.session_id)
@@ -189,6 +188,6 @@ async def _candidate(
     )
 
 
-async def _at_once(shared: Shared, kind: api.Depth, session: str, result: api.Evaluated) -> JobView:
+async def _at_once(shared: Shared, kind: api.Depth, session: str, result: api.Evaluated) -> api.Job:
     """Answered from the store: no job, no worker."""
-    return JobView("", kind, "done", session, result=result, left=await shared.left(session))
+    return api.answered(kind, session, result, await shared.left(session))

@@ -11,12 +11,12 @@ from . import confirming
 from .parameters import FinishParameters
 from .shared import Shared
 from .trees import ids
-from .types import FinishRequest, JobView
+from .types import FinishRequest
 from .use_case import UseCase
 
 
 class Finishing(UseCase):
-    async def finish(self, request: FinishRequest) -> JobView:
+    async def finish(self, request: FinishRequest) -> api.Job:
         """Re-validate, export, measure the package, propose skills; or discard. What the session
         ended with if it is over, else the job that ends it. Raises NotFound, Conflict."""
         await self._check_opened(request.session_id)
@@ -35,13 +35,8 @@ class Finishing(UseCase):
                     Action("finish", "reads its package again", session=record.id),
                     Action("open_another", "starts another session"),
                 )
-            return JobView(
-                "",
-                "finish",
-                "done",
-                record.id,
-                result=await confirming.finished(shared, record, request.include_files),
-            )
+            ended = await confirming.finished(shared, record, request.include_files)
+            return api.answered("finish", record.id, ended)
         if record.state == "abandoned":
             raise Conflict(
                 f"session {record.id} was abandoned: {record.reason}",
@@ -88,7 +83,7 @@ class Finishing(UseCase):
         return api.node(tree, tree.by_id[node_id])
 
 
-async def _discard(shared: Shared, store: Store, record: SessionRecord) -> JobView:
+async def _discard(shared: Shared, store: Store, record: SessionRecord) -> api.Job:
     await shared.background.stop(record.id)
     await shared.jobs.cancel([j.id for j in await shared.jobs.list(record.id) if not j.over])
     await shared.thread(
@@ -101,6 +96,4 @@ async def _discard(shared: Shared, store: Store, record: SessionRecord) -> JobVi
     ended = await shared.thread(
         store.sessions.finish, record.id, "abandoned", "Abandoned on request."
     )
-    return JobView(
-        "", "finish", "done", record.id, result=await confirming.finished(shared, ended, False)
-    )
+    return api.answered("finish", record.id, await confirming.finished(shared, ended, False))

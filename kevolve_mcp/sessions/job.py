@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from harness.types import CodecError, from_json, to_json
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import JobRecord
 
 from .parameters import Parameters
-from .types import JobKind
 
 P = TypeVar("P", bound=Parameters)
 R = TypeVar("R")
@@ -24,7 +24,7 @@ class Job(ABC, Generic[P, R]):
     usual_s: how long one takes until that was measured, in seconds.
     """
 
-    kind: JobKind
+    kind: api.JobKind
     parameters: type[P]
     result: type[R]
     usual_s: float = 20.0

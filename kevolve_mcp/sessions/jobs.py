@@ -7,7 +7,7 @@ import logging
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import anyio
@@ -23,7 +23,6 @@ from .home import opens
 from .job import Job, encoded, of_another_version
 from .parameters import Parameters
 from .shared import Shared
-from .types import ErrorView, JobKind, JobView
 
 HEARTBEAT_S = 3.0
 MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
@@ -75,7 +74,7 @@ class Jobs:
         """Whether this process runs a job."""
         return bool(self._local)
 
-    async def start(self, kind: JobKind, parameters: Parameters) -> JobView:
+    async def start(self, kind: api.JobKind, parameters: Parameters) -> api.Job:
         """Start it, or join the running one that does the same: a call that is repeated after a
         time-out costs nothing."""
         if self._looks_only:
@@ -96,7 +95,7 @@ class Jobs:
                 self._run(job)
         return await self.view(job.id)
 
-    def _is_same(self, record: JobRecord, kind: JobKind, parameters: Parameters) -> bool:
+    def _is_same(self, record: JobRecord, kind: api.JobKind, parameters: Parameters) -> bool:
         if record.kind != kind or record.cancel_requested:
             return False
         job = self._kinds[kind]
@@ -118,7 +117,7 @@ class Jobs:
                 continue  # whoever takes it over says so
         return tuple(found)
 
-    async def wait(self, job_id: str, wait_s: float, progress: Progress | None = None) -> JobView:
+    async def wait(self, job_id: str, wait_s: float, progress: Progress | None = None) -> api.Job:
         """At most `wait_s` seconds. Cancelling the wait leaves the job alone. Raises NotFound."""
         deadline = time.monotonic() + wait_s
         job = await self._get(job_id)
@@ -141,7 +140,7 @@ class Jobs:
 
     async def wait_any(
         self, session: str, wait_s: float, progress: Progress | None = None
-    ) -> JobView | None:
+    ) -> api.Job | None:
         """Until the first of the session's running jobs ends; None when none runs."""
         running = [j.id for j in await self.list(session) if not j.over]
         if not running:
@@ -156,7 +155,7 @@ class Jobs:
                 return await self.view(running[-1])
             await self.wait(running[-1], min(POLL_S, deadline - time.monotonic()), progress)
 
-    async def cancel(self, job_ids: list[str]) -> tuple[JobView, ...]:
+    async def cancel(self, job_ids: list[str]) -> tuple[api.Job, ...]:
         """Kill the workers of these jobs, wherever they run. Returns when they have ended, or after
         some seconds. Raises NotFound."""
         store = await self._shared.store()
@@ -180,17 +179,17 @@ class Jobs:
         opening = [j for j in jobs if j.session is None and opens(j) == session]
         return tuple(sorted((*own, *opening), key=lambda j: -int(j.id[1:])))
 
-    async def views(self, session: str = "") -> tuple[JobView, ...]:
+    async def views(self, session: str = "") -> tuple[api.Job, ...]:
         """As `list`, without results."""
-        return tuple([self._plain(job, None) for job in await self.list(session)])
+        return tuple([self._shown(job) for job in await self.list(session)])
 
-    async def view(self, job_id: str) -> JobView:
+    async def view(self, job_id: str) -> api.Job:
         """With its result, where it has one. Raises NotFound."""
         job = await self._get(job_id)
         result = self._kind(job).shown(job) if job.state == "done" else None
         eta = None if job.over else await self._eta(job)
         left = await self._shared.left(_session(job))
-        return replace(self._plain(job, eta, result), left=left)
+        return self._shown(job, eta_s=eta, result=result, left=left)
 
     def _kind(self, record: JobRecord) -> Job[Any, Any]:
         """Raises Conflict for one of another version."""
@@ -286,7 +285,7 @@ class Jobs:
         except Exception as error:
             log.exception("job %s failed", job.id)
             hint = "This is a fault of the server; its log has the trace."
-            told = ErrorView("internal", f"{type(error).__name__}: {error}", hint)
+            told = api.Error("internal", f"{type(error).__name__}: {error}", hint)
             await self._end(job, "failed", error=to_json(told))
         else:
             with anyio.CancelScope(shield=True):  # done is done, even if a cancellation arrives now
@@ -335,25 +334,23 @@ class Jobs:
         ids = list(self._local)
         return ids.index(job.id) if job.id in ids else 0
 
-    def _plain(self, job: JobRecord, eta: float | None, result: Any = None) -> JobView:
+    def _shown(
+        self,
+        job: JobRecord,
+        *,
+        eta_s: float | None = None,
+        result: Any = None,
+        left: api.Left | None = None,
+    ) -> api.Job:
         local = self._local.get(job.id)
-        event = local.event if local else _progress(job)
-        return JobView(
-            id=job.id,
-            kind=job.kind,  # type: ignore[arg-type]
-            state="running" if job.state == "lost" and result is None else job.state,
-            session_id=_session(job),
-            stage=event.stage,
-            message="its process died; it will be run again"
-            if job.state == "lost"
-            else event.message,
-            fraction=event.fraction,
-            eta_s=eta,
+        return api.job(
+            job,
+            _session(job),
+            local.event if local else _progress(job),
             queue=self._before(job),
-            created=job.created,
-            finished=job.finished,
+            eta_s=eta_s,
             result=result,
-            error=from_json(ErrorView, job.error) if job.error else None,
+            left=left,
         )
 
 
@@ -364,7 +361,7 @@ def _session(job: JobRecord) -> str:
 
 def _cancelled(job: JobRecord) -> dict[str, Any]:
     hint = "The same call starts it anew."
-    return encoded(ErrorView("cancelled", f"job {job.id} was cancelled", hint, retryable=True))
+    return encoded(api.Error("cancelled", f"job {job.id} was cancelled", hint, retryable=True))
 
 
 def _progress(job: JobRecord) -> ProgressEvent:

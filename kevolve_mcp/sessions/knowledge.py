@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kevolve_mcp import api
 from kevolve_mcp.store import taught_something
 from kevolve_mcp.synthesis.shown import LEARNED
 
-from .knowledge_types import KnowledgeHit, KnowledgeHits, KnowledgePage
 from .use_case import LookingUseCase
 
 if TYPE_CHECKING:
@@ -26,26 +26,22 @@ class Knowledge(LookingUseCase):
         language: str = "",
         limit: int = 5,
         cursor: int = 0,
-    ) -> KnowledgeHits:
+    ) -> api.Hits:
         """Pages, skills and passages of documents for words and signals. A question that nothing
         answers is counted."""
         library = await self._library()
         found = await self._shared.thread(
             library.search, query, signals, target, language, limit, cursor
         )
-        hits = tuple(
-            KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section)
-            for h in found.hits
-        )
         if not found.fits and not cursor and self._shared.settings.home.is_dir():
             await self._shared.thread(self._shared.count_gap, query, signals, target)
-        return KnowledgeHits(hits, found.total, found.next_cursor, found.note, found.fits)
+        return api.hits(found)
 
-    async def read(self, page_id: str, *, offset: int = 0) -> KnowledgePage:
+    async def read(self, page_id: str, *, offset: int = 0) -> api.Page:
         """A page from `offset` on, in pieces. What other sessions worded is quoted."""
         library = await self._library()
         found = await self._shared.thread(library.read, page_id, offset, PAGE_CHARACTERS)
-        return KnowledgePage(found.id, found.title, _told(found), found.next_offset)
+        return api.page(found, _told(found))
 
     async def page(self, page_id: str) -> str:
         """A page, whole. What other sessions worded is quoted."""

@@ -14,7 +14,6 @@ from kevolve_mcp.synthesis.wording import number
 
 from . import pages
 from .home import Home
-from .tree_view import TreeView
 from .use_case import LookingUseCase
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Looking(LookingUseCase):
         section: str = "",
         cursor: int = 0,
         detailed: bool = False,
-    ) -> TreeView:
+    ) -> api.View:
         """Sessions, a tree, a node, an evaluation, a difference, or a session's template: the page
         that the arguments name. Raises NotFound, UsageError."""
         if session_id:
@@ -157,7 +156,7 @@ class Looking(LookingUseCase):
         return await shared.thread(work)
 
 
-def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
+def _sessions(store: Store, trees: Trees, cursor: int) -> api.View:
     found = store.sessions.list()
     lines = []
     for s in found:
@@ -171,15 +170,16 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
             f"{r.id}: {r.state}, {s.task_name} on {r.target} in {r.language}, goal {r.goal}, "
             f"{s.nodes} nodes, {best}"
         )
-    return TreeView(
+    return api.view(
         "sessions",
         f"{number(len(found), 'session')}, the newest first",
-        *pages.piece("\n".join(lines), cursor),
+        "\n".join(lines),
+        cursor,
         sessions=tuple(_session(store, trees, s.session) for s in found[:20]),
     )
 
 
-def _template(store: Store, record: SessionRecord, cursor: int) -> TreeView:
+def _template(store: Store, record: SessionRecord, cursor: int) -> api.View:
     from kevolve_mcp.synthesis import template_candidate
 
     source = template_candidate(store.tasks.get(record.task), record.language).source
@@ -187,10 +187,10 @@ def _template(store: Store, record: SessionRecord, cursor: int) -> TreeView:
         f"Template for {record.id} in {record.language}: right in form, and fails verification "
         "until its body is filled in"
     )
-    return TreeView("template", head, *pages.piece(source, cursor))
+    return api.view("template", head, source, cursor)
 
 
-def _tree(view: api.Session, tree: Tree, cursor: int, detailed: bool) -> TreeView:
+def _tree(view: api.Session, tree: Tree, cursor: int, detailed: bool) -> api.View:
     best = tree.best()
     shown: list[api.Node] = [api.node(tree, n) for n in tree.nodes]
     lines: list[str] = []
@@ -219,10 +219,11 @@ def _tree(view: api.Session, tree: Tree, cursor: int, detailed: bool) -> TreeVie
         f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}{exported}; {view.open_asks} open "
         "asks (* best, + its lineage)"
     )
-    return TreeView(
+    return api.view(
         "tree",
         head,
-        *pages.piece("\n".join(lines), cursor),
+        "\n".join(lines),
+        cursor,
         session=view,
         nodes=tuple(shown) if detailed else tuple(shown[-50:]),
     )

@@ -38,12 +38,12 @@ from .gathering import Reader
 from .job import Job
 from .parameters import OpenParameters
 from .shared import Shared
-from .types import JobView, SessionSpec, Text
+from .types import SessionSpec, Text
 from .use_case import UseCase
 
 
 class Opening(UseCase):
-    async def open(self, spec: SessionSpec) -> JobView:
+    async def open(self, spec: SessionSpec) -> api.Job:
         """A session for the task; its id is in the answer at once. Joins an equal open session
         unless `new`."""
         shared = self._shared
@@ -85,9 +85,7 @@ class Opening(UseCase):
         )
         if not spec.new and (found := await _joinable(shared, parameters)) is not None:
             joined = await _opened(shared, found, parameters, joined=True)
-            return JobView(
-                "", "open", "done", found.id, result=joined, left=await self._shared.left(found.id)
-            )
+            return api.answered("open", found.id, joined, await self._shared.left(found.id))
         return await shared.jobs.start("open", parameters)
 
     async def similar(

@@ -1,4 +1,4 @@
-"""A node, an evaluation, or the difference of two nodes as text, cut into pieces."""
+"""A node, an evaluation, or the difference of two nodes as text."""
 
 from __future__ import annotations
 
@@ -19,36 +19,17 @@ from kevolve_mcp.synthesis.wording import PRINTED, met_line, quoted, said, setti
 from . import held_out, listings
 from .outline import outlined
 from .stage_figures import legend
-from .tree_view import TreeView
 from .trees import ids
 
 if TYPE_CHECKING:
     from kevolve_mcp.store import SessionRecord, Store
 
-PIECE = 24_000  # characters of one answer, about 6,000 tokens
 SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")
-
-
-def piece(text: str, cursor: int) -> tuple[str, int, int]:
-    """The part of the text from `cursor` on; where the rest begins and how many characters it has,
-    0 at the end."""
-    if cursor > len(text):
-        raise UsageError(
-            f"a cursor of {cursor} lies behind the end ({len(text)} characters)",
-            "Begin with 0, and go on where the last answer says that the rest begins.",
-        )
-    part = text[cursor : cursor + PIECE]
-    if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:
-        part = part[: cut + 1]
-    remaining = len(text) - cursor - len(part)
-    # the rest of a line must not look like a line
-    mark = "… " if cursor and text[cursor - 1] != "\n" else ""
-    return mark + part.rstrip(), cursor + len(part) if remaining else 0, remaining
 
 
 def node_page(
     store: Store, record: SessionRecord, tree: Tree, node_id: str, section: str, cursor: int
-) -> TreeView:
+) -> api.View:
     node = _find(tree, node_id)
     view = api.node(tree, node)
     found = store.evaluations.get(node.evaluation)
@@ -77,10 +58,11 @@ def node_page(
             f"sections: {', '.join(SECTIONS[1:])}",
         ]
         body = "\n".join(facts)
-    return TreeView(
+    return api.view(
         "node",
         f"{node.id} of {record.id}: {node_line(view, False)}",
-        *piece(body, cursor),
+        body,
+        cursor,
         nodes=(view,),
         evaluation=api.evaluation(told, found.id),
     )
@@ -116,7 +98,7 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
     return [f"predicted: {times(node.predicted_speedup)} the speed of {of}; {measured}"]
 
 
-def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> TreeView:
+def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> api.View:
     found = store.evaluations.get(evaluation_id)
     e = held_out.told(store, found)
     if section == "source":
@@ -127,7 +109,7 @@ def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int)
         body = _section(e, section or "summary")
     head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
     shown = api.evaluation(e, found.id)
-    return TreeView("evaluation", head, *piece(body, cursor), evaluation=shown)
+    return api.view("evaluation", head, body, cursor, evaluation=shown)
 
 
 def _section(e: Evaluation, section: str) -> str:
@@ -192,7 +174,7 @@ def _case(
 
 def difference_page(
     store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_base: str, cursor: int
-) -> TreeView:
+) -> api.View:
     if not node_id:
         raise UsageError(
             "a difference needs the node that it is of",
@@ -221,10 +203,11 @@ def difference_page(
     )
     added = sum(1 for line in lines if line.startswith("+") and not line.startswith("+++"))
     removed = sum(1 for line in lines if line.startswith("-") and not line.startswith("---"))
-    return TreeView(
+    return api.view(
         "diff",
         f"{diff_base} -> {node.id}: +{added} -{removed} lines",
-        *piece(body, cursor),
+        body,
+        cursor,
         nodes=tuple(api.node(tree, n) for n in (*others, node)),
     )
 

@@ -9,6 +9,7 @@ from typing import Self
 
 import anyio
 
+from kevolve_mcp import api
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.settings import Settings
 
@@ -26,7 +27,6 @@ from .pool import ExecutorFactory
 from .shared import Shared
 from .skills.proposing import Proposing
 from .skills.reviewing import Reviewing
-from .types import JobView
 
 
 class Service(
@@ -47,7 +47,7 @@ class Service(
     kills the worker. Failure: KEvolveError and KnowledgeError with a hint, nothing else on purpose.
     Resume: leaving the context (or dying) leaves running jobs as they are in the store; the next
     service on this home runs them again, and nothing that was finished is lost. Slow methods return
-    a JobView: with its result where the store knew the answer, else running, to be passed to
+    an api.Job: with its result where the store knew the answer, else running, to be passed to
     `wait`. looks_only: for whoever reads and goes: runs no job, neither a new one nor one that a
     dead process left.
     """
@@ -97,25 +97,25 @@ class Service(
             with anyio.CancelScope(shield=True):
                 await self._shared.close()
 
-    async def job(self, job_id: str) -> JobView:
+    async def job(self, job_id: str) -> api.Job:
         """Where a job is, with its result when it is done."""
         await self._shared.store()
         return await self._shared.jobs.view(job_id)
 
     async def wait(
         self, job_id: str, wait_s: float, *, progress: Progress | None = None
-    ) -> JobView:
+    ) -> api.Job:
         """At most `wait_s` seconds, then where it is."""
         return await self._shared.jobs.wait(job_id, wait_s, progress)
 
     async def wait_any(
         self, session_id: str, wait_s: float, *, progress: Progress | None = None
-    ) -> JobView | None:
+    ) -> api.Job | None:
         """The first of the session's running jobs to end; None when none runs."""
         await self._check_opened(session_id, opening_is_fine=True)
         return await self._shared.jobs.wait_any(session_id, wait_s, progress)
 
-    async def cancel(self, *, job_id: str = "", session_id: str = "") -> tuple[JobView, ...]:
+    async def cancel(self, *, job_id: str = "", session_id: str = "") -> tuple[api.Job, ...]:
         """Stop the job, or all running jobs of the session and the search of its parameters until
         its next ask, and kill their workers."""
         if job_id:
@@ -125,7 +125,7 @@ class Service(
         running = [j.id for j in await self._shared.jobs.list(session_id) if not j.over]
         return await self._shared.jobs.cancel(running)
 
-    async def jobs(self, session_id: str = "") -> tuple[JobView, ...]:
+    async def jobs(self, session_id: str = "") -> tuple[api.Job, ...]:
         """The newest first, without results."""
         return await self._shared.jobs.views(session_id)
 

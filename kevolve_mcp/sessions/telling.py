@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from harness.types import Evaluation
 from kevolve_mcp import api
@@ -12,7 +11,7 @@ from kevolve_mcp.search import observed
 from kevolve_mcp.store import StoredEvaluation
 from knowledge.families import of_operators
 
-from . import evaluating, listings, places, recording
+from . import evaluating, places, recording
 from .job import Job
 from .parameters import Location, MeasureParameters, SubmitParameters
 from .passages import exact_target, features, holds
@@ -111,18 +110,9 @@ async def _plain(
     """The evaluation alone, with the pages to which its signals lead."""
     store, evaluation = await shared.store(), found.evaluation
     view = api.evaluation(evaluation, found.id, held_out=False)
-    facts: dict[str, Any] = {
-        s.stage: listings.brief(s.data)
-        for s in evaluation.stages
-        if s.data and s.stage in ("build", "profile")
-    }
-    if evaluation.status != "correct" and (
-        log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")
-    ):
-        facts["log"] = {"end": log[-1500:]}
     task = await shared.thread(store.tasks.get, evaluation.task)
     hits = await shared.thread(_pages, shared, evaluation, tuple(task.operators))
-    return api.Evaluated(depth, view, cached=cached, facts=facts, knowledge=hits)
+    return api.Evaluated(depth, view, cached=cached, facts=api.facts(evaluation), knowledge=hits)
 
 
 def _pages(shared: Shared, evaluation: Evaluation, operators: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,34 +1,12 @@
-"""What goes into the sessions floor and what comes out: frozen dataclasses that
-`harness.types.to_json` turns into JSON.
-
-The MCP server answers with exactly these shapes as structured content, and with those of
-`kevolve_mcp.api` inside them, so a field that changes here changes an API.
-"""
+"""What goes into the sessions floor: requests, built where a caller says them, by a tool or a
+command. What comes out is a value of `kevolve_mcp.api`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
-from harness.types import (
-    Budget,
-    Ceilings,
-    Goal,
-    Interpreter,
-    Policy,
-    TargetReport,
-)
-from kevolve_mcp import api
-from kevolve_mcp.actions import Action
-from kevolve_mcp.synthesis.ask import AskContext
-
-JobState = Literal["running", "done", "failed", "cancelled", "lost"]
-JobKind = Literal[
-    "open", "compile", "check", "profile", "ablation", "submit", "compare", "tune", "finish"
-]
-
-
-# requests -----------------------------------------------------------------------------------------
+from harness.types import Budget, Goal, Policy
 
 
 @dataclass(frozen=True)
@@ -136,85 +114,18 @@ class FinishRequest:
     discard: bool = False
 
 
-# answers ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class ErrorView:
-    code: str
-    message: str
-    hint: str = ""
-    actions: tuple[Action, ...] = ()
-    retryable: bool = False
+class SkillRequest:
+    """parent_id "n0" means the baseline: then the effect is the child's speed-up itself. code: the
+    least lines of the node that show the change; the difference of the pair unless given. pattern:
+    of the tasks that it fits, derived from the session's task unless given."""
 
-
-@dataclass(frozen=True)
-class MachineView:
-    """device: as evaluations carry it. about: the processor in words; ceilings: what was measured
-    of it. missing: what would enable more, one sentence each. isolation: level -> "available" or
-    the reason why not. devices: the GPUs, one sentence each, as they are now."""
-
-    device: str = ""
-    about: str = ""
-    ceilings: Ceilings | None = None
-    toolchain: str = ""
-    isolation_level: str = ""
-    isolation: dict[str, str] = field(default_factory=dict)
-    targets: tuple[TargetReport, ...] = ()
-    interpreters: tuple[Interpreter, ...] = ()
-    missing: tuple[str, ...] = ()
-    home: str = ""
-    devices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class JobView:
-    """A background job. `id` is "" when the store answered at once. eta_s: an estimate of the
-    seconds left.
-
-    queue: how many of this server's evaluations run or wait before it. error: why it failed. left:
-    of its session's budget, None where the session is over or has none.
-    """
-
-    id: str
-    kind: JobKind
-    state: JobState
-    session_id: str = ""
-    stage: str = ""
-    message: str = ""
-    fraction: float = 0.0
-    eta_s: float | None = None
-    queue: int = 0
-    created: float = 0.0
-    finished: float | None = None
-    result: api.Opened | api.Evaluated | api.Compared | api.Tuned | api.Finished | None = None
-    error: ErrorView | None = None
-    left: api.Left | None = None
-
-
-@dataclass(frozen=True)
-class AskView:
-    """One request for a next candidate. context: what authors get as data, its `text` the universal
-    operator's context.
-
-    knowledge: page ids worth reading. answered_by: the node that answered it, "" while it is open.
-    lease_until: seconds of the epoch after which the ask may be given to somebody else. repeated:
-    it was open already.
-    """
-
-    context: AskContext
-    knowledge: tuple[str, ...] = ()
-    answered_by: str = ""
-    lease_until: float = 0.0
-    repeated: bool = False
-
-
-@dataclass(frozen=True)
-class AskBatch:
-    """What to write next. ended: why the search should stop ("" while it goes on); then `asks` is
-    empty."""
-
-    session: api.Session
-    asks: tuple[AskView, ...] = ()
-    ended: str = ""
-    ended_detail: str = ""
+    session_id: str
+    node_id: str
+    parent_id: str = ""
+    title: str = ""
+    mechanism: str = ""
+    preconditions: str = ""
+    counter_indications: str = ""
+    code: str = ""
+    pattern: dict[str, Any] = field(default_factory=dict)

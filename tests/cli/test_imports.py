@@ -48,7 +48,9 @@ NEVER = {
 NO_STORE = {
     "sqlalchemy",
     "harness",
-    "kevolve_mcp.api",
+    "kevolve_mcp.api.evaluations",
+    "kevolve_mcp.api.sessions",
+    "kevolve_mcp.api.views",
     "kevolve_mcp.search",
     "kevolve_mcp.sessions.looking",
     "kevolve_mcp.store.store",

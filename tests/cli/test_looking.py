@@ -199,7 +199,7 @@ def test_a_long_text_comes_whole_without_the_notes_between_its_pieces(
     kevolve: Kevolve, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = kevolve("show", session, "n1", "--section", "source").stdout
-    monkeypatch.setattr("kevolve_mcp.sessions.pages.PIECE", 60)
+    monkeypatch.setattr("kevolve_mcp.api.views.PIECE", 60)
     assert kevolve("show", session, "n1", "--section", "source").stdout == whole
 
 

@@ -15,7 +15,6 @@ from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions import Service, background
 from kevolve_mcp.sessions.types import (
     FinishRequest,
-    JobView,
     SessionSpec,
     SubmitRequest,
     Text,
@@ -68,15 +67,15 @@ async def told(service: Service, session: str, source: str, **arguments: object)
     return result(await finished(service, await service.submit(request)))
 
 
-async def finished(service: Service, job: JobView) -> JobView:
+async def finished(service: Service, job: api.Job) -> api.Job:
     return await service.wait(job.id, 20) if job.id else job
 
 
-async def finish(service: Service, session: str, **arguments: object) -> JobView:
+async def finish(service: Service, session: str, **arguments: object) -> api.Job:
     return await finished(service, await service.finish(FinishRequest(session, **arguments)))  # type: ignore[arg-type]
 
 
-def result(job: JobView) -> api.Evaluated:
+def result(job: api.Job) -> api.Evaluated:
     assert job.state == "done", job.error
     assert isinstance(job.result, api.Evaluated)
     return job.result

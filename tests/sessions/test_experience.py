@@ -12,7 +12,6 @@ from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import (
-    JobView,
     SearchOptions,
     SessionSpec,
     Text,
@@ -39,7 +38,7 @@ async def earlier(service: Service, bench: Bench, extra: str = "") -> str:
 
 
 async def named(service: Service, task: Text, **options: object) -> tuple[api.Similar, ...]:
-    job: JobView = await service.open(SessionSpec(task, **options))  # type: ignore[arg-type]
+    job: api.Job = await service.open(SessionSpec(task, **options))  # type: ignore[arg-type]
     job = await service.wait(job.id, 20) if job.id else job
     assert isinstance(job.result, api.Opened)
     return job.result.session.similar

@@ -13,8 +13,7 @@ from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, NotFound, UsageEr
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.export import read_package
-from kevolve_mcp.sessions.skill_types import SkillRequest
-from kevolve_mcp.sessions.types import FinishRequest, SessionSpec, SubmitRequest, Text
+from kevolve_mcp.sessions.types import FinishRequest, SessionSpec, SkillRequest, SubmitRequest, Text
 
 from .conftest import Bench, finish, kernel, opened, told
 

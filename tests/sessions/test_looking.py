@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kevolve_mcp.api import views
 from kevolve_mcp.errors import NotFound, StoreError, UsageError
-from kevolve_mcp.sessions import pages
 from kevolve_mcp.sessions.types import SessionSpec
 
 from .conftest import Bench, finish, kernel, opened, told
@@ -59,7 +59,7 @@ async def test_views(bench: Bench) -> None:
 
 
 async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PIECE", 100)
+    monkeypatch.setattr(views, "PIECE", 100)
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))
         source = kernel(extra="\n".join(f"# line {i}" for i in range(40)))

@@ -9,8 +9,7 @@ import pytest
 from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.skill_types import SkillRequest
-from kevolve_mcp.sessions.types import AskView, SearchOptions, SessionSpec
+from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, SkillRequest
 from kevolve_mcp.settings import Settings
 from knowledge import Library
 
@@ -67,7 +66,7 @@ async def pair(
     return session
 
 
-async def improve(service: Service, session: str) -> AskView:
+async def improve(service: Service, session: str) -> api.Ask:
     """The first ask that wants another kernel than those of similar tasks."""
     asks = (await service.next(session, count=4, max_tokens=40_000)).asks
     return next(ask for ask in asks if ask.context.role != "start")

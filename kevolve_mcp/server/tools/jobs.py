@@ -9,9 +9,9 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from harness.types import to_json
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.sessions.types import JobState, JobView
 
 from .. import arguments as a
 from ..answer import answer
@@ -67,11 +67,11 @@ async def job_cancel(
     return _list(rest.cancelled(jobs), jobs)
 
 
-def _list(phrase: Phrase, jobs: tuple[JobView, ...]) -> CallToolResult:
+def _list(phrase: Phrase, jobs: tuple[api.Job, ...]) -> CallToolResult:
     objects = []
     for job in jobs:
         data = to_json(job)
         data.pop("result")
         objects.append(data)
-    state: JobState = jobs[0].state if len(jobs) == 1 else "done"
+    state = jobs[0].state if len(jobs) == 1 else "done"
     return answer(phrase, JobsReply(**said(phrase), state=state, jobs=objects))

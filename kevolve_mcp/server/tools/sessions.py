@@ -124,18 +124,11 @@ async def session_next(
     reply = AsksReply(
         **said(phrase, left_of(batch.session)),
         session=to_json(batch.session),
-        asks=[a_json(x) for x in batch.asks],
+        asks=[ask.as_json() for ask in batch.asks],
         ended=batch.ended,
         ended_detail=batch.ended_detail,
     )
     return answer(phrase, reply)
-
-
-def a_json(ask: Any) -> dict[str, Any]:
-    """AskView with the context as AskContext.as_json writes it: without its text."""
-    data: dict[str, Any] = to_json(ask)
-    data["context"] = ask.context.as_json()
-    return data
 
 
 async def session_finish(

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from harness.types import to_json
-from kevolve_mcp.sessions.skill_types import SkillRequest
+from kevolve_mcp.sessions.types import SkillRequest
 
 from .. import arguments as a
 from ..answer import answer

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
-from kevolve_mcp.sessions.knowledge_types import KnowledgeHit, KnowledgeHits, KnowledgePage
 from kevolve_mcp.synthesis.wording import number
 
 from ..phrase import Phrase
 
 
-def _place(hit: KnowledgeHit) -> str:
+def _place(hit: api.Hit) -> str:
     return f"[{hit.section}] " if hit.section else ""
 
 
-def hits(found: KnowledgeHits) -> Phrase:
+def hits(found: api.Hits) -> Phrase:
     lines = [f"note: {found.note}"] if found.note else []
     lines += [
         f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}" for h in found.hits
@@ -36,7 +36,7 @@ def hits(found: KnowledgeHits) -> Phrase:
     )
 
 
-def page(view: KnowledgePage) -> Phrase:
+def page(view: api.Page) -> Phrase:
     more = view.next_offset is not None
     actions = (Action("read_page", "goes on", page=view.id, cursor=view.next_offset or 0),)
     return Phrase(

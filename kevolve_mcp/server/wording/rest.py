@@ -5,14 +5,13 @@ from __future__ import annotations
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import times
-from kevolve_mcp.sessions.types import JobView, MachineView
 from kevolve_mcp.synthesis.machine import rates
 from kevolve_mcp.synthesis.wording import said
 
 from ..phrase import Phrase
 
 
-def machine(view: MachineView, asked: str = "") -> Phrase:
+def machine(view: api.Machine, asked: str = "") -> Phrase:
     """asked: the one target that the view is of, "" for all of this machine."""
     able = [t for t in view.targets if t.mode == "execute"]
     if able:
@@ -48,7 +47,7 @@ def machine(view: MachineView, asked: str = "") -> Phrase:
     return Phrase(word, lines, (again,), "fix what is missing")
 
 
-def running(job: JobView) -> Phrase:
+def running(job: api.Job) -> Phrase:
     """A job without a result: where it is, how long it will take, what to call."""
     if job.state == "cancelled":
         return Phrase(
@@ -65,7 +64,7 @@ def running(job: JobView) -> Phrase:
     )
 
 
-def listed(jobs: tuple[JobView, ...]) -> Phrase:
+def listed(jobs: tuple[api.Job, ...]) -> Phrase:
     lines = [f"- {_line(j)}" for j in jobs]
     first = next((j for j in jobs if j.state == "running"), None)
     count = sum(j.state == "running" for j in jobs)
@@ -76,7 +75,7 @@ def listed(jobs: tuple[JobView, ...]) -> Phrase:
     )
 
 
-def cancelled(jobs: tuple[JobView, ...]) -> Phrase:
+def cancelled(jobs: tuple[api.Job, ...]) -> Phrase:
     stopped = [j for j in jobs if j.state == "cancelled"]
     others = [f"- {_line(j)}: left as it is" for j in jobs if j.state != "cancelled"]
     return Phrase(
@@ -84,7 +83,7 @@ def cancelled(jobs: tuple[JobView, ...]) -> Phrase:
     )
 
 
-def _line(job: JobView) -> str:
+def _line(job: api.Job) -> str:
     why = f": {said(job.error.message)}" if job.error else ""
     where = f", {job.stage}" if job.stage and job.state == "running" else ""
     return f"{job.id} {job.kind} {job.session_id} {job.state}{where}{why}"

@@ -6,7 +6,6 @@ from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import latency, share, times
 from kevolve_mcp.search import dispatch, no_winner
-from kevolve_mcp.sessions.types import AskBatch, AskView
 from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import one_line
 
@@ -77,7 +76,7 @@ def session_line(session: api.Session) -> str:
     )
 
 
-def asked(batch: AskBatch) -> Phrase:
+def asked(batch: api.Asks) -> Phrase:
     """The asks' own texts, or why there are none any more."""
     session = batch.session
     if not batch.asks:
@@ -102,7 +101,7 @@ def asked(batch: AskBatch) -> Phrase:
     )
 
 
-def ask_text(ask: AskView) -> str:
+def ask_text(ask: api.Ask) -> str:
     answered = f"(answered already by {ask.answered_by})\n" if ask.answered_by else ""
     return f"{answered}{ask.context.text}"
 
@@ -155,7 +154,7 @@ def finished(result: api.Finished) -> Phrase:
     )
 
 
-def _submit(ask: AskView) -> Action:
+def _submit(ask: api.Ask) -> Action:
     context = ask.context
     if context.role == "start":
         return Action(

@@ -12,7 +12,6 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.store import SkillState
 
-from ..skill_types import SkillCounts, SkillDetail
 from ..use_case import UseCase
 from . import arriving, folders, learned, patterns, views
 
@@ -20,14 +19,14 @@ Verb = Literal["accepted", "retired"]
 
 
 class Reviewing(UseCase):
-    async def skills(self, state: SkillState | None = None) -> tuple[SkillCounts, ...]:
+    async def skills(self, state: SkillState | None = None) -> tuple[api.SkillCounts, ...]:
         """All skills with their counts; those of one state without the ones that come with the
         program."""
         shared = self._shared
         store = await shared.store()
         return await shared.thread(lambda: views.listed(store, shared.library(), state))
 
-    async def skill(self, name: str) -> SkillDetail:
+    async def skill(self, name: str) -> api.SkillDetail:
         """One skill with its evidence and history. Raises NotFound."""
         shared = self._shared
         store = await shared.store()

@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 from kevolve_mcp import api
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.store import SkillOutcome, SkillState, Store
-from kevolve_mcp.synthesis.machine import device
 from knowledge import Library, Skill
 
-from ..skill_types import SkillCounts, SkillDetail
 from . import folders, learned
 from .sameness import Tasks
 from .standing import standing, success, trials
@@ -18,37 +16,20 @@ from .standing import standing, success, trials
 
 def brief(store: Store, name: str) -> api.Skill:
     """Raises NotFound."""
-    skill = store.skills.get(name)
-    found = store.skills.evidence(name)
-    if not found:
-        return api.Skill(skill.id, skill.title, skill.state)
-    first = next((e for e in found if not e.origin), found[0])
-    pair = f"{first.node} against {first.parent or 'the baseline'}"
-    where = f"{first.session}: {pair} on {device(first.device)}"
-    if first.origin:
-        where = f"{first.origin}: {where}"
-    return api.Skill(
-        skill.id,
-        skill.title,
-        skill.state,
-        first.effect,
-        first.interval or (first.effect, first.effect),
-        where,
-        len(found),
-    )
+    return api.skill(store.skills.get(name), store.skills.evidence(name))
 
 
 def listed(
     store: Store, library: Library, state: SkillState | None = None
-) -> tuple[SkillCounts, ...]:
+) -> tuple[api.SkillCounts, ...]:
     """The skills of the store, the oldest first, then those that come with the program (state
     "shipped", or "unproven" where no measurement shows a gain), unless a state is asked for."""
     tasks = Tasks(store)
     retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
 
-    def counted(page: str, name: str, title: str, state: str, evidence: int) -> SkillCounts:
+    def counted(page: str, name: str, title: str, state: str, evidence: int) -> api.SkillCounts:
         found = outcomes.get(page, [])
-        return SkillCounts(
+        return api.SkillCounts(
             name,
             title,
             state,
@@ -71,7 +52,7 @@ def listed(
     )
 
 
-def detail(store: Store, library: Library, name: str) -> SkillDetail:
+def detail(store: Store, library: Library, name: str) -> api.SkillDetail:
     """One skill, whole. Raises NotFound."""
     counts = {c.id: c for c in listed(store, library)}
     name = learned.name_of(name)
@@ -80,7 +61,7 @@ def detail(store: Store, library: Library, name: str) -> SkillDetail:
     if name not in counts:
         raise NotFound(f"there is no skill {name!r}", f"Known: {', '.join(counts) or 'none'}.")
     if skill := shipped(library, name):
-        return SkillDetail(counts[name], folders.shipped_body(skill), ())
+        return api.SkillDetail(counts[name], folders.shipped_body(skill), ())
     history = tuple(
         (
             f"{datetime.fromtimestamp(e.created, UTC).isoformat(timespec='seconds')} "
@@ -89,7 +70,7 @@ def detail(store: Store, library: Library, name: str) -> SkillDetail:
         for e in store.skills.events(name)
     )
     record = store.skills.get(name)
-    return SkillDetail(
+    return api.SkillDetail(
         counts[name],
         learned.body(record, store.skills.evidence(name)),
         history,

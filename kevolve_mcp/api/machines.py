@@ -1,0 +1,72 @@
+"""One machine as every surface shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.types import Ceilings, Device, Interpreter, MachineReport, TargetReport
+from kevolve_mcp.synthesis.machine import about
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine can do, and what would enable the rest."""
+
+    device: str = ""
+    """As evaluations carry it."""
+    about: str = ""
+    """The processor in words."""
+    ceilings: Ceilings | None = None
+    """What was measured of it."""
+    toolchain: str = ""
+    """Versions of torch, compiler, Python and evaluator."""
+    isolation_level: str = ""
+    """The one in use."""
+    isolation: dict[str, str] = field(default_factory=dict)
+    """By level: "available", or the reason why not."""
+    targets: tuple[TargetReport, ...] = ()
+    interpreters: tuple[Interpreter, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What would enable more, one sentence each."""
+    home: str = ""
+    """The folder of sessions and settings."""
+    devices: tuple[str, ...] = ()
+    """The GPUs, one sentence each, as they are now."""
+
+
+def machine(
+    report: MachineReport | None,
+    *,
+    targets: tuple[TargetReport, ...],
+    ceilings: bool,
+    interpreters: tuple[Interpreter, ...],
+    devices: Sequence[Device],
+    missing: Sequence[str],
+    home: str,
+) -> Machine:
+    """Show a machine.
+
+    Args:
+        report: The judge's answer; None where there is no judge.
+        targets: Those of the report that were asked for.
+        ceilings: Whether what was measured is shown.
+        interpreters: Those that were found.
+        devices: The GPUs.
+        missing: What would enable more; what is said twice is shown once.
+        home: The folder of sessions and settings.
+    """
+    environment = report.environment if report else None
+    return Machine(
+        device=environment.device if environment else "",
+        about=about(environment, "cpu") if environment else "",
+        ceilings=report.ceilings if report and ceilings else None,
+        toolchain=environment.toolchain if environment else "",
+        isolation_level=environment.isolation if environment else "",
+        isolation=dict(report.isolation) if report else {},
+        targets=targets,
+        interpreters=interpreters,
+        missing=tuple(dict.fromkeys(missing)),
+        home=home,
+        devices=tuple(map(str, devices)),
+    )
