@@ -165,7 +165,12 @@ def _insert(
             tokens=p.tokens,
             usd=p.usd,
             skills=skills.used_by(
-                store, p.session, p.ask, origin, f"{p.hypothesis}\n{p.rationale}"
+                store,
+                p.session,
+                p.ask,
+                origin,
+                f"{p.hypothesis}\n{p.rationale}",
+                candidate.source,
             ),
         ),
         place,
