@@ -6,6 +6,7 @@ KEvolveError            code, message, hint, actions, retryable: what crosses MC
 │   ├── NotFound        an id that does not exist; the hint lists near ones
 │   └── TaskRefused     the task file lacks a part, raises, or cannot be judged honestly
 ├── Conflict            the state does not allow it now: session finished, ask taken, job running
+│   └── BudgetFull      the evaluation budget has no place for one more node
 ├── Unavailable         the machine lacks something: torch, a compiler, isolation, a target
 │   └── EvaluatorUnavailable   the evaluator itself failed; nothing is known about the candidate
 └── StoreError          the home folder or database cannot be used
@@ -96,6 +97,10 @@ class TaskRefused(UsageError):
 
 class Conflict(KEvolveError):
     code = "conflict"
+
+
+class BudgetFull(Conflict):
+    code = "budget_full"
 
 
 class Unavailable(KEvolveError):

@@ -15,7 +15,9 @@ NAMES = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(24, 12, -1)))
 SECONDS = 10.0
 SIMULATED = 100_000  # instructions, of all regions together
 _REGION = re.compile(r"^\[\d+\] Code Region - (\d+)$", re.MULTILINE)
-_FIGURE = re.compile(r"^(Iterations|Total Cycles|Block RThroughput):\s+([\d.]+)$", re.MULTILINE)
+_FIGURES = ("Iterations", "Total Cycles", "Block RThroughput")
+_NUMBER = r"\d+(?:\.\d+)?"
+_FIGURE = re.compile(rf"^({'|'.join(_FIGURES)}):\s+({_NUMBER})$", re.MULTILINE)
 _PORT = re.compile(r"^\[(\d+(?:\.\d+)?)\]\s+- (\S+)$", re.MULTILINE)
 _PRESSURE = re.compile(r"^Resource pressure per iteration:\n([^\n]*)\n([^\n]*)$", re.MULTILINE)
 
@@ -92,19 +94,17 @@ def _assembly(code: Sequence[Instruction], architecture: InstructionSet) -> str:
 def _estimate(said: str, by: str) -> Estimate:
     figures = {name: float(value) for name, value in _FIGURE.findall(said)}
     row = _PRESSURE.search(said)
-    if "Iterations" not in figures or "Total Cycles" not in figures or row is None:
+    if row is None or len(figures) < len(_FIGURES) or not figures["Iterations"]:
         raise ValueError("what llvm-mca says cannot be read")
     ports = dict(_PORT.findall(said))
     used = zip(re.findall(r"\[([\d.]+)\]", row.group(1)), row.group(2).split(), strict=False)
-    pressure = {
-        f"{ports.get(n, n)}": float(v)
-        for n, v in used
-        if re.fullmatch(r"[\d.]+", v) and float(v) > 0
-    }
-    cycles, bound = (
-        figures["Total Cycles"] / figures["Iterations"],
-        figures.get("Block RThroughput", 0.0),
-    )
+    pressure: dict[str, float] = {}
+    for number, value in used:
+        if re.fullmatch(_NUMBER, value) and float(value) > 0:
+            name = ports.get(number, number)
+            # several units of one name: the busiest holds up the others
+            pressure[name] = max(pressure.get(name, 0.0), float(value))
+    cycles, bound = figures["Total Cycles"] / figures["Iterations"], figures["Block RThroughput"]
     busiest = max(pressure, key=lambda name: pressure[name], default="")
     chained = cycles > 1.3 * bound + 1.0
     limit = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from harness.types import Budget, Spent
-from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, UsageError
+from kevolve_mcp.errors import BudgetFull, EvaluatorUnavailable, KEvolveError, UsageError
 from kevolve_mcp.synthesis.authors import AuthorUnavailable, AuthorUnusable, BudgetSpent
 
 # an author without an idea for one parent may have one for the next that the policy picks
@@ -140,6 +140,9 @@ def after_submit_error(standing: Standing, error: KEvolveError) -> tuple[Standin
     """The server did not turn a proposal into a node."""
     if isinstance(error, UsageError):
         return after_author_error(standing, error)
+    # others took its place: what is left to do, the next answer says
+    if isinstance(error, BudgetFull):
+        return replace(standing, in_flight=standing.in_flight - 1), GoOn()
     if not isinstance(error, EvaluatorUnavailable):
         return replace(standing, in_flight=standing.in_flight - 1), GiveUp(error)
     standing = replace(

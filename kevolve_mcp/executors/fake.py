@@ -12,6 +12,8 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `wrong=edge`: the case in which an incorrect one is wrong, named with numbers
 * `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status;
   `open=1`: of its comparisons the clock leaves the verdict open
+* `called=1.05`, `dispatch=6.5`: the speed-up of its package as a user calls it, and microseconds
+  that finding the kernel takes there
 * `noise=0.4`: half the width of its interval as a part of the speed-up, with the usual processes
 * `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first;
   `lasting=2`: how many succeed before all fail
@@ -164,6 +166,8 @@ class FakeExecutor(Executor):
         self._check_open()
         candidate = request.candidate
         markers = scripted.markers_of(candidate.source)
+        if request.purpose == "export":
+            markers |= scripted.markers_of_package(candidate.source)
         self.started.append(candidate.digest)
         self.requests.append(request)
         self.tasks.append(task)

@@ -33,7 +33,8 @@ from harness.types import (
 )
 
 ENVIRONMENT = Environment("cpu:fake", "fake 1", "namespaces", "fresh", 1)
-DISPATCH_US = 2.5  # of every package
+DISPATCH_US = 2.5  # of a package whose kernel says nothing else
+_OF_PACKAGES = ("called", "dispatch")
 _MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _FAILED_STAGE: dict[str, Stage] = {
     "invalid": "build",
@@ -78,6 +79,8 @@ def evaluated(
     speedup = _speedup(candidate, markers)
     if request.purpose == "compare":
         speedup = float(markers.get("compared", speedup))
+    if request.purpose == "export":
+        speedup = float(markers.get("called", speedup))
     samples = _samples(request, [c.name for c in shown], speedup)
     noise = float(markers.get("noise", 0.01))
     cases = (
@@ -92,7 +95,8 @@ def evaluated(
         worded = f"case {wrong[0]}: {cases[-1].detail}"
     usual = f"the fake judge found it {status}" if status != "correct" else "every case agrees"
     if request.purpose == "export":
-        cases = tuple(replace(c, dispatch_us=DISPATCH_US) for c in cases)
+        dispatch_us = float(markers.get("dispatch", DISPATCH_US))
+        cases = tuple(replace(c, dispatch_us=dispatch_us) for c in cases)
     if request.purpose == "ablation":
         cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
     found = (
@@ -257,6 +261,12 @@ def _verdict(ratio: float) -> Verdict:
 
 def markers_of(source: str) -> dict[str, str]:
     return dict(_MARKER.findall(source))
+
+
+def markers_of_package(source: str) -> dict[str, str]:
+    """Those markers of a kernel that are about its package, which has the kernel as a literal."""
+    found = markers_of(source.replace("\\n", "\n"))
+    return {name: found[name] for name in _OF_PACKAGES if name in found}
 
 
 def words(text: str) -> list[str]:

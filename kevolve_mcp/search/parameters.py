@@ -50,14 +50,19 @@ def next_to_tune(tree: Tree) -> Node | None:
 
 
 def affordable(
-    tree: Tree, share: float, budget: Budget, spent: Spent, open_asks: Sequence[Ask]
+    tree: Tree,
+    share: float,
+    budget: Budget,
+    spent: Spent,
+    open_asks: Sequence[Ask],
+    measuring: int = 0,
 ) -> bool:
-    """Whether one more setting fits: into `share` of each limit of the budget, and beside the asks
-    that authors may still answer."""
+    """Whether one more setting fits: into `share` of each limit of the budget, beside the asks that
+    authors may still answer and what is being measured (see `room`)."""
     if share <= 0 or budget.exceeded(spent) is not None:
         return False
     own = [n for n in tree.nodes if n.automatic]
-    left = room(budget, spent, open_asks)
+    left = room(budget, spent, open_asks, measuring)
     if left == 0 or (budget.evaluations is not None and len(own) + 1 > share * budget.evaluations):
         return False
     return (budget.seconds is None or sum(n.seconds for n in own) < share * budget.seconds) and (

@@ -57,7 +57,8 @@ def terminate(
     goals are never reached. stall_after: evaluated nodes without progress beyond noise, failures
     included; None to go on for ever. roofline_fraction: the achieved fraction of the
     ceiling, in every case, at which any goal is done; None for never. Open asks do not keep a
-    search alive; the sentence mentions them, and what they yield is still recorded.
+    search alive; the sentence mentions them, and what they yield is still recorded, unless the
+    evaluations are spent.
 
     For a given tree, a search that is over stays over, for the same reason, however much more is
     spent.
@@ -77,7 +78,9 @@ def terminate(
         if count == 1
         else f"{count} asks are still open; their results"
     )
-    return Termination(found.reason, f"{found.sentence} {still} will be recorded.")
+    full = budget.evaluations is not None and spent.evaluations >= budget.evaluations
+    then = "would have no place in the budget" if full else "will be recorded"
+    return Termination(found.reason, f"{found.sentence} {still} {then}.")
 
 
 def no_winner(correct: int) -> str:
@@ -97,12 +100,12 @@ def _no_winner(tree: Tree) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask]) -> int | None:
+def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask], measuring: int = 0) -> int | None:
     """How many more asks fit the evaluation budget when every open one is answered; None where it
-    is unlimited."""
+    is unlimited. measuring: nodes that are being measured, of no ask among these."""
     if budget.evaluations is None:
         return None
-    return max(0, budget.evaluations - spent.evaluations - len(open_asks))
+    return max(0, budget.evaluations - spent.evaluations - measuring - len(open_asks))
 
 
 def _goal(node: Node, known: float, goal: Goal, best: Figures) -> Termination | None:

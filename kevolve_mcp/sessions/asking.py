@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.types import Budget, Spent, Task
+from harness.types import Budget, Task
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action, Say, plainly
 from kevolve_mcp.errors import Conflict, UsageError
@@ -20,12 +20,11 @@ from kevolve_mcp.search import (
     room,
     terminate,
 )
-from kevolve_mcp.store import SessionRecord, Store
+from kevolve_mcp.store import Demand, SessionRecord, Store
 from kevolve_mcp.synthesis.ask import AskContext
 
 from . import experience, gathering, leases, looking
 from .gathering import Reader
-from .parameters import SubmitParameters
 from .shared import Shared
 from .use_case import UseCase
 
@@ -107,8 +106,7 @@ async def _ask(call: _Call, count: int) -> api.Asks:
     shared, store, record = call.shared, call.store, call.record
     await shared.thread(_free_abandoned, store, record.id)
     tree = await shared.thread(shared.trees.load, store, record.id)
-    spent = await shared.thread(store.sessions.spent, record.id)
-    waiting = await shared.thread(store.asks.open, record.id)
+    demand = await shared.thread(store.sessions.demand, record.id)
     best = tree.best()
     cases = (
         (await shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases
@@ -116,19 +114,27 @@ async def _ask(call: _Call, count: int) -> api.Asks:
         else ()
     )
     over = terminate(
-        tree, record.goal, record.budget, spent, best=figures(cases), open_asks=waiting
+        tree,
+        record.goal,
+        record.budget,
+        demand.spent,
+        best=figures(cases),
+        open_asks=demand.waiting,
     )
     if over is not None:
         return api.Asks(await looking.session(shared, record), (), over.reason, over.sentence)
-    if not call.whole and (open_ask := await _own(call, tree, waiting)) is not None:
+    if not call.whole and (open_ask := await _own(call, tree, demand)) is not None:
         return api.Asks(
             await looking.session(shared, record),
             (await _stored(call, tree, open_ask, repeated=True),),
         )
-    if await _gave_way(call, spent, waiting, count):
+    if await _gave_way(call, demand, count):
         return await _ask(call, count)
     views: list[api.Ask] = []
-    while len(views) < count and (free := await _take_free(call, tree)) is not None:
+    while len(views) < count:
+        free = await _take_free(call, tree, frozenset(v.context.id for v in views))
+        if free is None:
+            break
         views.append(await _handed_over(call, tree, free))
     for _ in range(count - len(views)):
         made = await _make(call, frozenset(v.context.id for v in views))
@@ -138,13 +144,12 @@ async def _ask(call: _Call, count: int) -> api.Asks:
     return api.Asks(await looking.session(shared, record), tuple(views))
 
 
-async def _gave_way(call: _Call, spent: Spent, waiting: Sequence[Ask], count: int) -> bool:
+async def _gave_way(call: _Call, demand: Demand, count: int) -> bool:
     """Whether parameter search gave up the setting that it had under way, because these asks and
     the setting do not both fit the budget: what authors write comes first. It may have been
     recorded in that moment, so look again."""
     session, background = call.record.id, call.shared.background
-    jobs = await _under_way(call.shared, session)
-    left = room(call.record.budget, spent, _counted(waiting, call.holder, jobs, frozenset()))
+    left = _room(call, demand, demand.waiting, frozenset())
     under_way = background.under_way(session)
     if not under_way or left is None or left >= count + under_way:
         return False
@@ -152,13 +157,14 @@ async def _gave_way(call: _Call, spent: Spent, waiting: Sequence[Ask], count: in
     return True
 
 
-async def _own(call: _Call, tree: Tree, waiting: Sequence[Ask]) -> Ask | None:
+async def _own(call: _Call, tree: Tree, demand: Demand) -> Ask | None:
     """The ask that this author has and neither answered nor put aside, its lease renewed."""
-    busy = await _under_way(call.shared, call.record.id)
     own = [
         a
-        for a in waiting
-        if a.author == call.holder and a.seq not in busy and not leases.put_aside(tree, a)
+        for a in demand.waiting
+        if a.author == call.holder
+        and a.seq not in demand.asks_measured
+        and not leases.put_aside(tree, a)
     ]
     if not own:
         return None
@@ -178,23 +184,12 @@ async def _make(call: _Call, taken: frozenset[str]) -> api.Ask | None:
         policy = policy.without_tuning()
     for _ in range(RETRIES):
         tree = await shared.thread(shared.trees.load, store, record.id)
-        spent = await shared.thread(store.sessions.spent, record.id)
-        waiting = [
-            a
-            for a in await shared.thread(store.asks.open, record.id)
-            if not leases.put_aside(tree, a)
-        ]
-        if (
-            room(
-                record.budget,
-                spent,
-                _counted(waiting, call.holder, await _under_way(shared, record.id), taken),
-            )
-            == 0
-        ):
+        demand = await shared.thread(store.sessions.demand, record.id)
+        waiting = [a for a in demand.waiting if not leases.put_aside(tree, a)]
+        if _room(call, demand, waiting, taken) == 0:
             return None
         seq = await shared.thread(store.asks.next_seq, record.id)
-        chosen = policy.select(tree, waiting, ask_random(record.seed, seq), spent, 1)
+        chosen = policy.select(tree, waiting, ask_random(record.seed, seq), demand.spent, 1)
         if not chosen:
             return None
         expansion = await shared.thread(
@@ -225,19 +220,16 @@ async def _make(call: _Call, taken: frozenset[str]) -> api.Ask | None:
     )
 
 
-def _counted(
-    waiting: Sequence[Ask], holder: AuthorId, under_way: frozenset[int], taken: frozenset[str]
-) -> list[Ask]:
-    """The open asks that will still cost an evaluation. Who asks for another one has put aside what
-    it was given before, unless that is being evaluated: an author that had nothing for an ask must
-    not be stopped by it."""
-    return [a for a in waiting if a.author != holder or a.seq in under_way or a.id in taken]
-
-
-async def _under_way(shared: Shared, session: str) -> frozenset[int]:
-    """The asks whose answers are being evaluated."""
-    running = await shared.jobs.running(session, SubmitParameters)
-    return frozenset(p.ask for p in running if p.ask is not None)
+def _room(call: _Call, demand: Demand, waiting: Sequence[Ask], taken: frozenset[str]) -> int | None:
+    """How many more asks fit beside what is measured and what others may still answer. Who asks for
+    another one has put aside what it was given before, unless that is being evaluated: an author
+    that had nothing for an ask must not be stopped by it. taken: ids of asks of this call."""
+    others = [
+        a
+        for a in waiting
+        if a.seq not in demand.asks_measured and (a.author != call.holder or a.id in taken)
+    ]
+    return room(call.record.budget, demand.spent, others, len(demand.measuring))
 
 
 async def _reread(call: _Call, seq: int) -> api.Asks:
@@ -312,11 +304,21 @@ def _free_abandoned(store: Store, session: str) -> None:
             store.asks.release(session, ask.seq, author=ask.author)
 
 
-async def _take_free(call: _Call, tree: Tree) -> Ask | None:
-    unwanted = frozenset(a.seq for a in tree.asks if leases.put_aside(tree, a))
+async def _take_free(call: _Call, tree: Tree, taken: frozenset[str]) -> Ask | None:
+    """An ask that nobody holds, answers or has put aside; None without one, or where the budget is
+    spoken for."""
+    demand = await call.shared.thread(call.store.sessions.demand, call.record.id)
+    put_aside = frozenset(a.seq for a in tree.asks if leases.put_aside(tree, a))
+    waiting = [a for a in demand.waiting if a.seq not in put_aside]
+    if _room(call, demand, waiting, taken) == 0:
+        return None
     take = call.store.asks.take_expired
     return await call.shared.thread(
-        take, call.record.id, author=call.holder, lease_s=leases.LEASE_S, without=unwanted
+        take,
+        call.record.id,
+        author=call.holder,
+        lease_s=leases.LEASE_S,
+        without=put_aside | demand.asks_measured,
     )
 
 

@@ -141,9 +141,16 @@ class Background:
         store = await shared.store()
         record = await shared.thread(store.sessions.get, session)
         tree = await shared.thread(shared.trees.load, store, session)
-        spent = await shared.thread(store.sessions.spent, session)
-        waiting = await shared.thread(store.asks.open, session)
-        return affordable(tree, record.options.tune, record.budget, spent, waiting)
+        demand = await shared.thread(store.sessions.demand, session)
+        waiting = [ask for ask in demand.waiting if ask.seq not in demand.asks_measured]
+        return affordable(
+            tree,
+            record.options.tune,
+            record.budget,
+            demand.spent,
+            waiting,
+            len(demand.measuring),
+        )
 
     async def _next(self, record: SessionRecord, tree: Tree) -> Node | None:
         """None where the search is over, its share of the budget is spent, or nothing is left."""

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -30,7 +30,6 @@ MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a furthe
 POLL_S = 0.3
 log = logging.getLogger(__name__)
 
-P = TypeVar("P", bound=Parameters)
 WAITING = ProgressEvent("queue", "waiting", 0.0)
 
 
@@ -76,7 +75,7 @@ class Jobs:
 
     async def start(self, kind: api.JobKind, parameters: Parameters) -> api.Job:
         """Start it, or join the running one that does the same: a call that is repeated after a
-        time-out costs nothing."""
+        time-out costs nothing. Raises BudgetFull where a node has no place in the budget."""
         if self._looks_only:
             raise Conflict(
                 "this service only looks: it starts no job",
@@ -103,19 +102,6 @@ class Jobs:
             return job.same(job.read(record)) == job.same(parameters)
         except Conflict:
             return False
-
-    async def running(self, session: str, parameters: type[P]) -> tuple[P, ...]:
-        """What the session's jobs that are not over and take such parameters were started with."""
-        found = []
-        for record in await self.list(session):
-            job = self._kinds.get(record.kind)
-            if job is None or job.parameters is not parameters or record.over:
-                continue
-            try:
-                found.append(job.read(record))
-            except Conflict:
-                continue  # whoever takes it over says so
-        return tuple(found)
 
     async def wait(self, job_id: str, wait_s: float, progress: Progress | None = None) -> api.Job:
         """At most `wait_s` seconds. Cancelling the wait leaves the job alone. Raises NotFound."""

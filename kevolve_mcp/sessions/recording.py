@@ -6,11 +6,11 @@ import difflib
 from dataclasses import dataclass
 
 from harness.types import Candidate, CandidateError, Evaluation
-from kevolve_mcp.errors import Conflict
+from kevolve_mcp.errors import BudgetFull
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import Ask, Meeting, Node, room
+from kevolve_mcp.search import Ask, Meeting, Node
 from kevolve_mcp.search.provenance import PARAMETER_SEARCH, Origin
-from kevolve_mcp.store import NewNode, Store, StoredEvaluation
+from kevolve_mcp.store import NewNode, Place, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 from kevolve_mcp.synthesis.likeness import Likeness
 
@@ -41,7 +41,8 @@ async def order(shared: Shared, place: places.Place, p: SubmitParameters) -> Ord
 
 
 async def at_once(shared: Shared, place: places.Place, p: SubmitParameters) -> Recorded | None:
-    """What `record` returns, where the store knows the answer and nothing is left to measure."""
+    """What `record` returns, where the store knows the answer and nothing is left to measure.
+    Raises BudgetFull where it would be charged and has no place: this session paid for it."""
     asked = await order(shared, place, p)
     found = await evaluating.known(shared, asked)
     if found is None:
@@ -51,7 +52,7 @@ async def at_once(shared: Shared, place: places.Place, p: SubmitParameters) -> R
         or await _rival(shared, p, found.evaluation) is not None
     ):
         return None
-    return await _inserted(shared, p, asked, found, cached=True)
+    return await _inserted(shared, p, asked, found, cached=True, place="free")
 
 
 async def record(
@@ -59,7 +60,7 @@ async def record(
 ) -> Recorded:
     """The node of a candidate, which is evaluated first: longer where its interval says nothing,
     and against the best node where it may be better. Done again after a crash, it finds what was
-    measured in the store."""
+    measured in the store. Raises BudgetFull for a setting whose place authors took meanwhile."""
     asked = await order(shared, place, p)
     # the node may be there already: its evaluation is not inserted with it
     if asked.repeat or asked.request.effort > 1:
@@ -69,8 +70,6 @@ async def record(
     cached = isinstance(measured, StoredEvaluation)
     # a setting that nobody waits for is one of many: its meeting with the best one says enough
     by_author = p.author != PARAMETER_SEARCH
-    if not by_author:
-        await _check_room(shared, asked, measured, p.session)
     useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
     if useless and not await _is_node(shared, p):
         left_s = await _left(shared, p)
@@ -78,27 +77,17 @@ async def record(
         cached = False
     async with shared.telling(p.session):
         best = await _rival(shared, p, measured.evaluation)
-        if best is None:
-            return await _inserted(shared, p, asked, measured, cached=cached)
-        measured = await evaluating.keep(shared, asked, measured)
-        met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
-        return await _inserted(shared, p, asked, measured, cached=cached, met=met)
-
-
-async def _check_room(
-    shared: Shared,
-    asked: Order,
-    measured: StoredEvaluation | evaluating.Fresh,
-    session: str,
-) -> None:
-    """Raises Conflict where the budget has no place for one more node beside the open asks: authors
-    of another process took it meanwhile. The measurement is kept for whoever tries it."""
-    store = await shared.store()
-    budget = (await shared.thread(store.sessions.get, session)).budget
-    spent = await shared.thread(store.sessions.spent, session)
-    if room(budget, spent, await shared.thread(store.asks.open, session)) == 0:
-        await evaluating.keep(shared, asked, measured)
-        raise Conflict(f"the budget of session {session} went to its authors", "Nothing is lost.")
+        met = None
+        if best is not None:
+            measured = await evaluating.keep(shared, asked, measured)
+            met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
+        kept: Place = "held" if by_author else "left_over"
+        try:
+            return await _inserted(shared, p, asked, measured, cached=cached, met=met, place=kept)
+        except BudgetFull:
+            # for whoever tries it
+            await evaluating.keep(shared, asked, measured)
+            raise
 
 
 async def _is_node(shared: Shared, p: SubmitParameters) -> bool:
@@ -129,10 +118,11 @@ async def _inserted(
     *,
     cached: bool,
     met: Meeting | None = None,
+    place: Place = "held",
 ) -> Recorded:
     """What it names is in the store from now on."""
     store, candidate = await shared.store(), asked.request.candidate
-    return await shared.thread(_insert, shared, store, p, candidate, found, met, cached)
+    return await shared.thread(_insert, shared, store, p, candidate, found, met, cached, place)
 
 
 def _insert(
@@ -143,6 +133,7 @@ def _insert(
     found: StoredEvaluation | evaluating.Fresh,
     met: Meeting | None,
     cached: bool,
+    place: Place,
 ) -> Recorded:
     """The checkpoint: evaluation and node in one transaction; told twice, the node that is
     there."""
@@ -174,9 +165,15 @@ def _insert(
             tokens=p.tokens,
             usd=p.usd,
             skills=skills.used_by(
-                store, p.session, p.ask, origin, f"{p.hypothesis}\n{p.rationale}"
+                store,
+                p.session,
+                p.ask,
+                origin,
+                f"{p.hypothesis}\n{p.rationale}",
+                candidate.source,
             ),
         ),
+        place,
     )
     # told twice, it keeps the evaluation that it has
     if not isinstance(found, StoredEvaluation) or found.id != node.evaluation:

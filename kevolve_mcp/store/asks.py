@@ -143,7 +143,7 @@ class Asks:
         with self._database.read() as connection:
             session_row(connection, session)
             rows = connection.execute(
-                _unanswered(session).where(schema.asks.c.lease_until > now)
+                unanswered(session).where(schema.asks.c.lease_until > now)
             ).all()
         return tuple(map(ask_of, rows))
 
@@ -188,7 +188,7 @@ class Asks:
             session_row(connection, session, lock=True, opened=True)
             now = self._clock()
             rows = connection.execute(
-                _unanswered(session).where(schema.asks.c.lease_until <= now)
+                unanswered(session).where(schema.asks.c.lease_until <= now)
             ).all()
             row = next((r for r in rows if r.seq not in without), None)
             return (
@@ -239,7 +239,8 @@ def ask_of(row: Row[Any]) -> Ask:
     )
 
 
-def _unanswered(session: str) -> Any:
+def unanswered(session: str) -> Any:
+    """The query for the asks of a session that have no node."""
     a, n = schema.asks, schema.nodes
     answered = select(n.c.seq).where(n.c.session == session, n.c.ask == a.c.seq).exists()
     return select(a).where(a.c.session == session, ~answered).order_by(a.c.seq)

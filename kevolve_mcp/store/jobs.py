@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 
-from . import schema
+from . import admission, schema
 from .engine import Database
 from .owner import alive, this_process
 from .records import JobRecord, JobState, Owner
@@ -39,11 +39,15 @@ class Jobs:
         self, kind: str, session: str | None = None, payload: dict[str, Any] | None = None
     ) -> JobRecord:
         """A running job of this process. payload: all that another process needs in order to run it
-        again."""
+        again. Raises NotFound; for a job that ends with a node, Conflict where the session is over
+        and BudgetFull where its budget has no place."""
         owner, now = this_process(), self._clock()
         with self._database.write() as connection:
             if session is not None:
-                session_row(connection, session)
+                adds = kind == admission.NODE_JOB
+                row = session_row(connection, session, lock=adds, opened=adds)
+                if adds:
+                    admission.admit_job(connection, row, payload or {})
             result = connection.execute(
                 insert(schema.jobs).values(
                     kind=kind,

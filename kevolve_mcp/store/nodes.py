@@ -14,12 +14,12 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.tree import ROOT, Tree
 
-from . import notes, schema
+from . import admission, notes, schema, spending
 from .approvals import load_approvals
 from .asks import ask_of
 from .engine import Database
 from .evaluations import get_evaluation, insert_evaluation, signal_names
-from .records import NewNode
+from .records import NewNode, Place
 from .refuted import refuted
 from .rows import next_seq, number, session_row
 
@@ -32,14 +32,16 @@ class Nodes:
         self._database = database
         self._clock = clock
 
-    def add(self, session: str, new: NewNode) -> Node:
+    def add(self, session: str, new: NewNode, place: Place = "held") -> Node:
         """Insert evaluation (unless it is named by id), node and parents in one transaction, with
         the next seq.
+
+        place: whose place of the evaluation budget it takes, see `admission.admit_node`.
 
         Idempotent: the same candidate for the same ask, or without an ask under the same parents,
         gives the node that is there; nothing is inserted then. Raises NotFound (session, ask,
         parent, evaluation), UsageError (an evaluation of another candidate or task; a candidate
-        that was not put before), Conflict (the session is over).
+        that was not put before), Conflict (the session is over), BudgetFull.
         """
         parents = tuple(dict.fromkeys(parent for parent in new.parents if parent != ROOT))
         with self._database.write() as connection:
@@ -49,6 +51,7 @@ class Nodes:
             session_row(connection, session, opened=True)
             self._check(connection, session, new, parents)
             seq, now = next_seq(connection, schema.nodes, "session", session), self._clock()
+            spent = spending.evaluations(connection, session)
             connection.execute(
                 insert(schema.nodes).values(
                     session=session,
@@ -83,6 +86,7 @@ class Nodes:
                         skill=skill, session=session, node=seq, how=how
                     )
                 )
+            admission.admit_node(connection, row, spent, place, now)
             return self._one(connection, session, seq)
 
     def get(self, session: str, node: str) -> Node:

@@ -9,16 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from harness.types import Budget, Candidate, CaseResult, Evaluation, Goal, Policy, Task
+from harness.types import Budget, Candidate, CaseResult, Evaluation, Goal, Policy, Spent, Task
 from kevolve_mcp.search.node import Meeting, Node, Role
 from kevolve_mcp.search.provenance import NOBODY, AuthorId, Origin
-from kevolve_mcp.search.tree import Expansion
+from kevolve_mcp.search.tree import Ask, Expansion
 
 from .remembered import SessionOptions, SessionOutcome
 
 SessionState = Literal["open", "finished", "abandoned"]
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
 SkillState = Literal["proposed", "accepted", "contradicted", "retired"]
+# whose place of the evaluation budget a node takes: of the job that made it, one that no job holds,
+# one that neither a job nor an open ask needs
+Place = Literal["held", "free", "left_over"]
 SkillUseKind = Literal["start", "named", "shown"]
 
 
@@ -187,6 +190,29 @@ class JobRecord:
     def over(self) -> bool:
         """Whether it has ended for good; a lost job has not."""
         return self.state in ("done", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A job that holds a place of its session's budget. ask: the seq of the one that it answers."""
+
+    job: str
+    ask: int | None = None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """For what a session's budget is needed. measuring: jobs whose nodes are not there yet.
+    waiting: asks without a node whose lease still runs."""
+
+    spent: Spent
+    measuring: tuple[Measuring, ...] = ()
+    waiting: tuple[Ask, ...] = ()
+
+    @property
+    def asks_measured(self) -> frozenset[int]:
+        """The seqs of the asks whose answers are being measured."""
+        return frozenset(each.ask for each in self.measuring if each.ask is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

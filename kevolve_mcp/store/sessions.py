@@ -17,11 +17,11 @@ from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.ranking import champion
 from kevolve_mcp.search.tree import Tree
 
-from . import schema, spending
+from . import admission, schema, spending
 from .champions import completed, contenders
 from .engine import Database
 from .nodes import counted, load_nodes
-from .records import NewSession, SessionRecord, SessionState, SessionSummary
+from .records import Demand, NewSession, SessionRecord, SessionState, SessionSummary
 from .refuted import refuted
 from .remembered import PastBudget, SessionOptions, SessionOutcome
 from .rows import insert_once, outcome_of, session_row
@@ -148,6 +148,13 @@ class Sessions:
         with self._database.read() as connection:
             session_row(connection, session)
             return spending.spent(connection, session)
+
+    def demand(self, session: str) -> Demand:
+        """What it has spent, what is being measured for it and what is asked for, as of one moment.
+        Raises NotFound."""
+        with self._database.read() as connection:
+            session_row(connection, session)
+            return admission.demand(connection, session, self._clock())
 
     def set_budget(self, session: str, budget: Budget) -> SessionRecord:
         """Another budget for an open session; the one before is kept in its options. Raises

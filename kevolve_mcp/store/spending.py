@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from harness.types import Spent
 
@@ -26,9 +26,7 @@ def spent(connection: Connection, session: str) -> Spent:
     opening of the task and an ask that nobody answered are no part of it, and what happens at once
     counts once."""
     e, n = schema.evaluations, schema.nodes
-    own = and_(e.c.session == session, e.c.purpose.in_(SEARCHING))
-    told = select(n.c.evaluation).where(n.c.session == session)
-    count = connection.execute(select(func.count()).where(own, e.c.id.in_(told))).scalar_one()
+    own = _own(session)
     evaluated = connection.execute(
         select(e.c.created, e.c.seconds, e.c.device_seconds).where(own)
     ).all()
@@ -42,12 +40,27 @@ def spent(connection: Connection, session: str) -> Spent:
         *_written(connection, session),
     ]
     return Spent(
-        count,
+        evaluations(connection, session),
         _together(worked),
         float(sum(row.device_seconds for row in evaluated)),
         int(tokens),
         float(usd),
     )
+
+
+def evaluations(connection: Connection, session: str) -> int:
+    """How many are spent, see `spent`."""
+    e, n = schema.evaluations, schema.nodes
+    told = select(n.c.evaluation).where(n.c.session == session)
+    return connection.execute(
+        select(func.count()).where(_own(session), e.c.id.in_(told))
+    ).scalar_one()
+
+
+def _own(session: str) -> ColumnElement[bool]:
+    """Measured in its search, and paid for by it."""
+    e = schema.evaluations
+    return and_(e.c.session == session, e.c.purpose.in_(SEARCHING))
 
 
 def _written(connection: Connection, session: str) -> list[tuple[float, float]]:

@@ -7,7 +7,14 @@ import pytest
 from harness.types import Budget, Spent
 from kevolve_mcp.driver import decisions
 from kevolve_mcp.driver.decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
-from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError, StoreError, UsageError
+from kevolve_mcp.errors import (
+    BudgetFull,
+    Conflict,
+    EvaluatorUnavailable,
+    KEvolveError,
+    StoreError,
+    UsageError,
+)
 
 
 def test_an_ask_goes_on_and_an_end_stops() -> None:
@@ -119,3 +126,9 @@ def test_an_author_without_a_proposal_waits_for_what_is_under_way() -> None:
 def test_a_broken_store_gives_up_at_once() -> None:
     error = StoreError("disk full")
     assert decisions.after_submit_error(decisions.took(Standing()), error)[1] == GiveUp(error)
+
+
+def test_a_place_that_others_took_lets_the_server_say_what_is_left() -> None:
+    error = BudgetFull("no place")
+    standing, step = decisions.after_submit_error(decisions.took(Standing()), error)
+    assert (standing.in_flight, step) == (0, GoOn())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from .conftest import data, kernel, open_session
+from .conftest import data, kernel, open_session, refused, text
 
 pytestmark = pytest.mark.anyio
 
@@ -49,3 +49,29 @@ async def test_nothing_is_said_without_a_budget_or_after_the_end(client: Client)
     left, line = await said(client, "session_finish", session_id=session)
     assert left is None
     assert "Left: " not in line
+
+
+async def test_a_kernel_beyond_the_budget_is_refused_and_told_to_finish(client: Client) -> None:
+    session = await open_session(client, budget={"evaluations": 1})
+    await said(client, "kernel_submit", session_id=session, source=kernel(1.2))
+    answer = await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(1.3)})
+    error = refused(answer)
+    assert error["code"] == "budget_full"
+    assert "1 of 1 evaluations are spent" in error["message"]
+    assert error["next"] == (
+        f"session_finish(session_id={session!r}) ends the search with its best node; "
+        f"session_next(session_id={session!r}) with a larger budget goes on"
+    )
+    tree = await client.call_tool("tree_view", {"session_id": session})
+    assert data(tree)["data"]["session"]["nodes"] == 1
+
+
+async def test_no_ask_where_others_fill_the_budget_is_not_the_end(client: Client) -> None:
+    session = await open_session(client, budget={"evaluations": 1})
+    slow = {"session_id": session, "source": kernel(1.2, seconds=60), "wait_s": 0}
+    await client.call_tool("kernel_submit", slow)
+    answer = await client.call_tool("session_next", {"session_id": session})
+    assert data(answer)["asks"] == []
+    assert "No ask now" in text(answer)
+    assert "ended" not in text(answer)
+    await client.call_tool("job_cancel", {"session_id": session})

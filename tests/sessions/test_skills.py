@@ -11,6 +11,7 @@ from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, SkillRequest
 from kevolve_mcp.settings import Settings
+from kevolve_mcp.store import Store
 from knowledge import Library
 
 from .conftest import Bench, finish, kernel, opened, told
@@ -263,6 +264,42 @@ async def test_a_name_alone_is_no_use_and_no_evidence(bench: Bench) -> None:
                 assert not [note for note in end.skill_notes if "applied" in note]
         (counts,) = [c for c in await service.skills() if c.id == skill]
         assert (counts.measurements, counts.uses, counts.sessions) == (2, 0, 0)
+
+
+async def test_a_skill_that_is_named_to_deny_it_is_not_used(bench: Bench) -> None:
+    async with bench.service() as service:
+        skill = await accepted(bench, service, SCAN)
+        page = f"skills/learned/{skill}"
+        session, ask = await asked(bench, service, "a", page)
+        denied = (
+            f"Not using {page}: rows are short",
+            f"Unlike {page}, it keeps tiles",
+            f"Tiles instead of {page}",
+            f"Did not use the skill learned/{skill}",
+            f"I didn\N{RIGHT SINGLE QUOTATION MARK}t follow {page}",
+            f"Two passes, without the help of {page}",
+            f"{page} does not apply here",
+            f"{page} was read, and was not used",
+        )
+        claimed = (
+            f"As in {page}",
+            f"One pass ({page})",
+            f"It does not spill, since {page} keeps rows in registers",
+            f"{page}: each row is read once, not twice",
+            f"Not tiled. Applies the skill learned/{skill}",
+            f"Not using skills/row_normalization, but {page}",
+        )
+        for i, words in enumerate((*denied, *claimed)):
+            source = kernel(1.0 + i / 100, f"# {i}")
+            await told(service, session, source, ask_id=ask, rationale=words)
+        # whatever its author says, this kernel has the code
+        source = kernel(1.5, "fused = 1")
+        await told(service, session, source, ask_id=ask, hypothesis=denied[0])
+    with Store.open(bench.home / "home") as store:
+        uses = {use.node: use.how for use in store.skill_uses.uses(session) if use.skill == page}
+    answers = [uses[f"n{i + 2}"] for i in range(len(denied) + len(claimed) + 1)]
+    assert answers[: len(denied)] == ["shown"] * len(denied)
+    assert answers[len(denied) :] == ["named"] * (len(claimed) + 1)
 
 
 async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from kevolve_mcp.errors import Conflict
+from kevolve_mcp.errors import BudgetFull, Conflict
 from kevolve_mcp.search import AuthorId
 from kevolve_mcp.store import NewSkill, SkillEvidence, Store
 from kevolve_mcp.store.samples import EXPAND, new_node
@@ -56,6 +56,22 @@ def job(home: Path, session: str) -> None:
         sys.stdin.readline()
 
 
+def hand_in(home: Path, session: str, name: str, count: str) -> None:
+    """Start jobs that end with a node, and say which were let in."""
+    with Store.open(home) as store:
+        ready()
+        for i in range(int(count)):
+            say(_let_in(store, session, f"{name} {i}"))
+
+
+def _let_in(store: Store, session: str, candidate: str) -> str:
+    try:
+        store.jobs.start("submit", session, {"candidate": candidate})
+    except BudgetFull:
+        return "full"
+    return "in"
+
+
 def claim(home: Path, identifier: str) -> None:
     """Try to get a lost job."""
     with Store.open(home) as store:
@@ -93,6 +109,7 @@ if __name__ == "__main__":
         "opens": opens,
         "write": write,
         "job": job,
+        "hand_in": hand_in,
         "claim": claim,
         "skills": skills,
     }

@@ -77,8 +77,14 @@ def session_line(session: api.Session) -> str:
 
 
 def asked(batch: api.Asks) -> Phrase:
-    """The asks' own texts, or why there are none any more."""
+    """The asks' own texts, or why there are none."""
     session = batch.session
+    if not batch.asks and not batch.ended:
+        return Phrase(
+            "No ask now: what is being measured, or asked of others, comes first",
+            [session_line(session)],
+            (Action("wait", "waits for it", session=session.id),),
+        )
     if not batch.asks:
         return Phrase(
             f"The search has ended: {batch.ended_detail or batch.ended}",

@@ -1,41 +1,97 @@
 """Which skills a node used: the one that its kernel came from, those that its author was shown and
-names, those that stood in its ask."""
+says it used, those that stood in its ask.
+
+Words are read by plain patterns, clause by clause. They need not be understood: who denies a skill
+in words that are not known here is counted, as is who claims one that it did not use; what the
+search measured decides whether that does the skill good.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from kevolve_mcp.search import Origin
 from kevolve_mcp.store import SkillUseKind, Store
 from knowledge.library import BUILTIN
 
-from .learned import page_id
+from . import code
+from .learned import is_learned, name_of, page_id
 
 _NAMED = re.compile(
     r"\bskills/([a-z0-9_]+(?:/[a-z0-9_]+)?)|\bthe skill ([a-z0-9_]+(?:/[a-z0-9_]+)?)"
 )
+_SENTENCE = re.compile(r"[.!?](?=\s|$)|\n")
+_CLAUSE = re.compile(r"[,;:()]|\b(?:but|because|since|while)\b")
+_NOT = r"(?:not|never|cannot|neither|nor|\w+n't)"
+# before the name in its clause: "not using NAME", "unlike NAME", "without the help of NAME"
+_DENIED_BEFORE = re.compile(
+    rf"\b{_NOT}\b|\b(?:instead of|rather than|unlike|avoid\w*|ignor\w*|skip\w*|reject\w*|drop\w*)\b"
+    r"|\b(?:no|without)(?:\s+\w+){0,4}\s*$"
+)
+# after it in its sentence: "NAME does not apply here", "NAME was read, and not used"
+_DENIED_AFTER = re.compile(
+    rf"\b(?:{_NOT}|no longer)(?:\s+\w+){{0,2}}\s+"
+    r"(?:us|appl|fit|help|follow|tak|adopt|need|suit|work|hold|match|tri|relevan)\w*"
+)
 
 
 def used_by(
-    store: Store, session: str, ask: int | None, origin: Origin | None, words: str
+    store: Store,
+    session: str,
+    ask: int | None,
+    origin: Origin | None,
+    words: str,
+    source: str,
 ) -> dict[str, SkillUseKind]:
-    """Page id of each skill -> how it was used. words: hypothesis and rationale of the node.
-    origin: of a start.
+    """Find the skills that a node used.
 
     A name counts in the answer to an ask where that ask or an earlier one of the session showed the
-    skill: it fits the task then, and no page is shown to an author twice. Anybody can name
-    anything, also to say that it does not apply."""
+    skill: it fits the task then, and no page is shown to an author twice. It counts where its
+    clause does not deny it, or the kernel holds the code of the skill: anybody can name anything,
+    also to say that it does not apply.
+
+    Args:
+        store: Where skills and asks are.
+        session: Of the node.
+        ask: Its seq, None for a node that answers none.
+        origin: Of a start.
+        words: Hypothesis and rationale of the node.
+        source: The text of its kernel.
+
+    Returns:
+        Page id of each skill -> how it was used.
+    """
     found: dict[str, SkillUseKind] = {}
     if ask is not None:
         for skill in store.skill_uses.shown(session, ask):
             found[skill] = "shown"
         met = store.skill_uses.shown(session, ask, earlier=True)
-        for path, name in _NAMED.findall(words):
-            if (known := _known(store, path or name)) in met:
+        for name, affirmed in _mentions(words):
+            known = _known(store, name)
+            if known in met and (affirmed or _holds_code(store, known, source)):
                 found[known] = "named"
     if origin is not None and origin.kind == "skill":
         found[f"skills/{origin.name}"] = "start"
     return found
+
+
+def _mentions(words: str) -> Iterator[tuple[str, bool]]:
+    """Each name in turn, and whether its words do not deny it."""
+    for sentence in _SENTENCE.split(words.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")):
+        names = list(_NAMED.finditer(sentence))
+        for found, following in zip(names, [*names[1:], None], strict=False):
+            before = _CLAUSE.split(sentence[: found.start()])[-1].lower()
+            # what comes after the next name is said of that one
+            after = sentence[found.end() : following.start() if following else None].lower()
+            denied = _DENIED_BEFORE.search(before) or _DENIED_AFTER.search(after)
+            yield found[1] or found[2], denied is None
+
+
+def _holds_code(store: Store, page: str, source: str) -> bool:
+    """Whether the kernel has the code that the author of a learned skill gave with it."""
+    excerpt = store.skills.get(name_of(page)).code if is_learned(page) else ""
+    return bool(excerpt) and not code.missing(excerpt, source)
 
 
 def _known(store: Store, name: str) -> str | None:
