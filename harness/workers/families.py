@@ -16,6 +16,8 @@ _INDICES = ("int64", "int32", "int16", "uint8")
 SHIFT = 20.0  # standard deviations
 # elements that are raised, at most, and to how many times the largest
 FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}
+NARROWEST, WIDEST = 0.2, 0.8  # of the range of all values, a moved slice
+MOVED_SHARE = 0.7  # of the slices
 # of a named value, over the logarithm of the sum of the others' exponentials
 LEAST_LIKELY, MOST_LIKELY = 0.0, 1.5
 FAMILIES: dict[str, str] = {
@@ -27,6 +29,7 @@ FAMILIES: dict[str, str] = {
     "spike": "one element, anywhere, a hundred times the largest, and one far below all",
     "uneven": "up to 64 elements, anywhere, so much larger that they decide a sum over all",
     "raised": "the same, eight times the largest",
+    "moved": "most slices along some axes narrower and elsewhere in the range of all values",
     "named": (
         "of each row the value that an integer input names so large that it has most of the softmax"
     ),
@@ -38,7 +41,9 @@ FAMILIES: dict[str, str] = {
     "ties": "few different values; masks all true",
     "exact": "0 and 1 (and -1 where there are negative values), whose sums and products are exact",
     "special": "one tensor with NaN, infinities, signed zero, the smallest and largest numbers",
+    "grown": "as get_inputs() gives them, with parameters as large as training may make them",
 }
+PLAIN = ("dense", "grown")
 
 
 def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = "cpu") -> list[Any]:
@@ -57,46 +62,12 @@ def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = 
     return found
 
 
-def changed_state(name: str, value: Any, generator: Any) -> Any:
-    """Another value of a parameter or buffer, as plausible as the one it has. What is not finite
-    stays (a mask's -inf), running variances stay positive, and integers change their places, unless
-    they are sorted: they may be indices, or a table."""
-    import torch
-
-    if value.is_complex():
-        return torch.view_as_complex(
-            changed_state(name, torch.view_as_real(value.resolve_conj()), generator)
-        )
-    if not value.is_floating_point():
-        flat = value.reshape(-1)
-        wide = flat.to(torch.int64)
-        if flat.numel() < 2 or bool((wide[1:] >= wide[:-1]).all()):
-            return value
-        return flat[torch.randperm(flat.numel(), generator=generator)].view(value.shape)
-    usual = value.float()
-    noise = torch.randn(
-        value.shape, generator=generator, dtype=torch.float32, device=generator.device
-    )
-    finite = usual.isfinite()
-    some = usual if bool(finite.all()) else usual[finite]
-    scale = (
-        (float(some.std(correction=0)) or float(some.abs().mean()) or 1.0) if some.numel() else 1.0
-    )
-    positive = "var" in name.rsplit(".", 1)[-1]
-    # in place: parameters may be a large part of the memory that there is
-    changed = noise.flip(0).mul_(0 if positive else 0.25 * scale)
-    changed.addcmul_(usual, noise.mul_(0.25).add_(1))
-    changed = changed.abs_() if positive else changed
-    changed = changed if some is usual else torch.where(finite, changed, usual)
-    return changed.to(value.dtype)
-
-
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
-    """A new list, on the device of the inputs; tensors of the original are not changed. `dense`
-    returns the inputs as they are."""
+    """A new list, on the device of the inputs; tensors of the original are not changed. PLAIN ones
+    return the inputs as they are."""
     import torch
 
-    if family == "dense":
+    if family in PLAIN:
         return inputs
     device = next((v.device for v in inputs if hasattr(v, "data_ptr")), "cpu")
     generator = torch.Generator(device).manual_seed(seed)
@@ -253,6 +224,29 @@ def _raised(values: Any, generator: Any) -> Any:
     return _uneven(values, generator, FACTORS["raised"])
 
 
+def _moved(values: Any, generator: Any) -> Any:
+    """Whoever knows beforehand what an average or a spread of plain inputs is has other ones here,
+    whichever axes they are taken over. A slice is made narrower and put elsewhere in the range of
+    all values, which may be all that the task bears."""
+    import torch
+
+    axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
+    chosen = [axis for axis in axes if _draw(generator) < 0.5] or axes[:1]
+    if len(chosen) == len(axes):  # a slice has several elements
+        chosen = [axis for axis in axes if axis != axes[_index(len(axes), generator)]]
+    shape = [extent if axis in chosen else 1 for axis, extent in enumerate(values.shape)]
+
+    def drawn() -> Any:
+        return torch.rand(shape, generator=generator, device=values.device)
+
+    moves = drawn() < MOVED_SHARE
+    moves.view(-1)[_index(moves.numel(), generator)] = True
+    lowest, highest = float(values.min()), float(values.max())
+    width = torch.where(moves, NARROWEST + (WIDEST - NARROWEST) * drawn(), 1.0)
+    start = lowest * (1 - width) + drawn() * (1 - width) * (highest - lowest)
+    return values.mul_(width.to(values.dtype)).add_(start.to(values.dtype))
+
+
 def _edges(values: Any, generator: Any) -> Any:
     for axis in range(values.dim()):
         for index in {0, values.shape[axis] - 1}:
@@ -302,8 +296,8 @@ def _special(values: Any, generator: Any) -> Any:
 
 _FLOATING: dict[str, Callable[[Any, Any], Any]] = {
     "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike,
-    "uneven": _uneven, "raised": _raised, "edges": _edges, "zeros": _zeros, "ties": _ties,
-    "exact": _exact, "special": _special,
+    "uneven": _uneven, "raised": _raised, "moved": _moved, "edges": _edges, "zeros": _zeros,
+    "ties": _ties, "exact": _exact, "special": _special,
 }  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from . import (
     host,
     modules,
     operators,
+    parameter_states,
     placement,
     task_file,
     tensor_relations,
@@ -188,11 +189,13 @@ class ReferenceHost(host.Host):
         buffers.write(fds[0], buffers.plan(init), init)
 
     def on_set_state(self, fds: list[int], case: str, seed: int) -> None:
-        """Set the parameters (seed 0: as constructed; else changed at random) and write them, with
-        a descriptor."""
+        """Set the parameters (seed 0: as constructed; else see parameter_states) and write them,
+        with a descriptor."""
         live = self.live[case]
         before = live.initial_state
-        values = self._changed(before, seed) if seed else list(before.values())
+        values = (
+            parameter_states.values(before, seed, self._device) if seed else list(before.values())
+        )
         if any(
             new is not old and not _continuous(old)
             for new, old in zip(values, before.values(), strict=True)
@@ -259,19 +262,6 @@ class ReferenceHost(host.Host):
         self._problem(lambda: self._baseline(fds, case, name, slots, slot_bytes))
 
     # ---- behind the commands ---------------------------------------------------------------------
-
-    def _changed(self, before: dict[str, Any], seed: int) -> list[Any]:
-        """Other values of all parameters, computed where the model is: a host takes a minute for a
-        thousand million of them."""
-        import torch
-
-        def changed(number: int, name: str) -> Any:
-            value = before[name]
-            device = self._device if _continuous(value) else "cpu"
-            generator = torch.Generator(device).manual_seed(seed + number)
-            return families.changed_state(name, value.to(device), generator).to(value.device)
-
-        return [changed(number, name) for number, name in enumerate(before)]
 
     def _bears(self, live: Live, seed: int) -> bool:
         """Whether the reference gives finite results with the parameters that it has now."""

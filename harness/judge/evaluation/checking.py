@@ -28,6 +28,7 @@ from ..outcomes import Built, Verified
 from ..processes import answers
 from ..processes.worker import Worker
 from ..stage_context import StageContext
+from ..tasks.drawer import GROWN, UNEVEN
 from . import configurations
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
 # cost little beside the check
 SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
 # families whose results differ from set to set and must be right
-VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", "uneven", "raised")
+VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", *UNEVEN)
 # how long the same inputs are repeated; in a search, whose winner is checked again anyway
 REPEATED_BURSTS, REPEATING_SECONDS, SEARCH_REPEATING_SECONDS = 12, 0.5, 0.15
 
@@ -355,8 +356,7 @@ class _CaseCheck:
         order += [
             secrets.randbelow(len(pair)) for _ in range(calls - len(order))
         ]  # no period, which a ring of outputs could share
-        families = " and ".join(dict.fromkeys(h.family for h in pair))
-        doing = f"{'after the parameters changed, ' if changed else ''}{families} inputs"
+        doing = _setting([held.family for held in pair], changed=changed)
         with self.context.beside():
             self._compare(pair, order, doing, first=first, changed=changed)
 
@@ -407,7 +407,7 @@ class _CaseCheck:
             )
             return
         name = finding.signal
-        if changed:
+        if changed and held.family != GROWN:
             name = "wrong.stale_parameters"
         elif any(_right(output, number, other) for other in others):
             # before all others: in a ring of outputs it may be the repeated calls that are found
@@ -420,12 +420,9 @@ class _CaseCheck:
             name = "wrong.race"
         elif number >= self.pool.results and not self.wrong:
             name = "wrong.gradients"
-        if not self.wrong and name in (finding.signal, "wrong.gradients"):
+        if not self.wrong and not changed and name in (finding.signal, "wrong.gradients"):
             self.first = (held.family, number)
-        text = (
-            f"case {self.case.name}{', after the parameters changed' if changed else ''}, "
-            f"{held.family} inputs, {what}"
-        )
+        text = f"case {self.case.name}, {_setting([held.family], changed=changed)}, {what}"
         if math.isfinite(finding.error) and finding.limit:
             figures = (
                 f"error {finding.error:.2e}, allowed {finding.limit:.2e}, the framework's own "
@@ -453,6 +450,14 @@ class _CaseCheck:
 
     def _outputs(self, calls: int) -> list[list[Any]]:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
+
+
+def _setting(families: list[str], *, changed: bool) -> str:
+    """In which inputs and parameters."""
+    if families == [GROWN]:
+        return "dense inputs, with parameters as large as training may make them"
+    after = "after the parameters changed, " if changed else ""
+    return f"{after}{' and '.join(dict.fromkeys(families))} inputs"
 
 
 def _most_held(context: StageContext, pool: CasePool) -> int:

@@ -30,7 +30,7 @@ def note(context: StageContext, verified: Verified) -> None:
 def find(context: StageContext) -> tuple[Progress, Verified] | None:
     """What building and verifying left of the same text, judged alike and in all these cases; None
     where it is not known."""
-    verified = context.task.verified.get(_key(context))
+    verified: Verified | None = context.task.verified.get(_key(context))
     if verified is None or not _covers(verified, context):
         return None
     known = {"known": True}

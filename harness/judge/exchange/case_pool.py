@@ -61,6 +61,10 @@ class CasePool:
     families: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
 
+    def forget_state(self, seed: int) -> None:
+        """Nobody is put into this state of the parameters any more."""
+        os.close(self.states.pop(seed))
+
     @property
     def outputs(self) -> buffers.Layout:
         layout: buffers.Layout = self.describe["outputs"]

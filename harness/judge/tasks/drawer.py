@@ -13,8 +13,8 @@ from ...settings import task_seconds, timing_effort
 from ...targets import DeviceFamily, cpu
 from ...types import Operator
 from ...wire import buffers, frames
-from ...workers import operators
-from ...workers.families import FAMILIES, SHIFT
+from ...workers import operators, parameter_states
+from ...workers.families import FAMILIES, PLAIN, SHIFT
 from ..correctness import distance, oracle, small_values
 from ..device import host_memory
 from ..errors import WorkerFailed
@@ -62,15 +62,19 @@ TASK_SECONDS = task_seconds()
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need some, too
 # Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is
-# wrong there.
-UNEVEN = ("uneven", "raised")
-UNEVEN_FACTOR = 4.0  # on their limits, which one draw gave and others are held to
+# wrong there, and who knows beforehand what their averages are.
+MOVED = "moved"
+UNEVEN = ("uneven", "raised", MOVED)
+# on their limits, which one draw gave and others are held to: moved inputs are as tame as plain
+# ones
+UNEVEN_FACTOR, MOVED_FACTOR = 4.0, 2.0
 UNEVEN_SHARE = 0.5  # of timed sets
 # Where an input names a value of each row, most timed sets are so that it has most of the softmax,
 # which one look tells: who does the work in these alone has done it in most. Their limits hold for
 # other draws as they are if an output has so many elements, each with a likelihood of its own, and
 # of 16 bits at so many times the framework's error (those of 128 losses differ by a tenth).
 NAMED, NAMED_SHARE, NAMED_UNEVEN_SHARE, MANY_NAMED, NAMED_TIMES = "named", 0.6, 0.25, 64, 1.5
+GROWN = "grown"  # the checking family of which the parameters are other ones
 # per process of a device: calls that are a burst of their own, fewer where a set is large
 ALONE = 8
 
@@ -155,12 +159,29 @@ class Drawer:
         if len(pool.checking) < 2 and (held := self._checked(pool, "dense")) is not None:
             pool.checking.append((0, held))
         if pool.describe["state"]:
-            changed = secrets.randbits(40) + 1
+            changed = parameter_states.draw("changed")
             self.state(pool, changed)
             held = self._checked(pool, "dense")
             if held is not None:
                 pool.checking.append((changed, held))
+            self._grow(pool)
             self.state(pool, 0)
+
+    def _grow(self, pool: CasePool) -> None:
+        """One set with parameters of other sizes: of all tensors, else of some, as far as the task
+        bears it."""
+        if self._spare(pool) == 0:
+            return
+        kinds: tuple[parameter_states.Kind, ...] = ("grown", "partly grown", "partly grown")
+        for kind in kinds:
+            grown = parameter_states.draw(kind)
+            self.state(pool, grown)
+            held = self._checked(pool, GROWN)
+            if held is not None:
+                pool.dropped.pop(GROWN, None)
+                pool.checking.append((grown, held))
+                return
+            pool.forget_state(grown)
 
     def timing(
         self, pool: CasePool, us: float, bursts: int = MORE_BURSTS, candidates: int = 1
@@ -220,7 +241,7 @@ class Drawer:
         groups = self._groups(pool, (bursts - bursts // 2 if changes else bursts) * candidates)
         halves = [Half(0, groups, dense, input_sets.usual_rms(groups))]
         if changes:
-            changed = secrets.randbits(40) + 1
+            changed = parameter_states.draw("changed")
             self.state(pool, changed)
             groups = self._groups(pool, bursts // 2 * candidates)
             usual = input_sets.usual_rms(groups)
@@ -391,7 +412,8 @@ def of_others(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
             oracle.widened(own, 1.0 if wanted.numel() >= MANY_NAMED else UNEVEN_FACTOR)
             for _, own, wanted in both
         ]
-    return [oracle.widened(_wider(plain, own), UNEVEN_FACTOR) for plain, own, _ in both]
+    factor = MOVED_FACTOR if held.family == MOVED else UNEVEN_FACTOR
+    return [oracle.widened(_wider(plain, own), factor) for plain, own, _ in both]
 
 
 def timed_families(borne: Sequence[str], count: int) -> list[str]:
@@ -436,13 +458,13 @@ def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch
 def _families(pool: CasePool) -> list[str]:
     """The families to try besides the plain one; for large inputs the one that truncated work does
     not survive, and two at random."""
-    found = [f for f in FAMILIES if f != "dense" and (f != NAMED or pool.names)]
+    found = [f for f in FAMILIES if f not in PLAIN and (f != NAMED or pool.names)]
     if operators.leaves_ties_open(pool.describe["operators"]):
         for family in ("zeros", "ties", "exact"):
             found.remove(family)
             pool.dropped[family] = "the reference may order equal values as it likes"
     if pool.input_bytes > LARGE_BYTES:
-        always = ["uneven", "edges", "raised", *([NAMED] if pool.names else [])]
+        always = ["edges", *UNEVEN, *([NAMED] if pool.names else [])]
         return [*always, secrets.choice([f for f in found if f not in always])]
     return found
 
@@ -492,6 +514,7 @@ def _growth(terms: int, family: str) -> float:
     repeated = max(1.0, terms**0.5 / 2)
     growths = {
         "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
+        "moved": 4.0, "grown": 4.0,
         "uneven": max(64.0, repeated), "named": max(64.0, repeated),
     }  # fmt: skip
     return float(growths.get(family, repeated))

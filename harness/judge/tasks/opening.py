@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...targets import DeviceFamily, cpu
 from ...targets.state import disturbances
@@ -31,18 +31,15 @@ from . import validation
 from .drawer import TASK_SECONDS, Drawer
 from .task_workers import TaskText, TaskWorkers
 
-if TYPE_CHECKING:
-    from ..outcomes import Verified
-
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
 SCREENING_BURSTS = 5
 SHORT_US, SHORT_CALLS = 500.0, 16
 # at the least at one time, each with outputs in the framework's dtype and in float64; on a device
 # two plain ones, then one of them, one of a family and one after the parameters changed
 SETS_HELD, SETS_ON_DEVICE = 4, 3
-# of the parameters, besides those of the reference: as constructed and changed, as they are
+# of the parameters, besides those of the reference: as constructed, changed and grown, as they are
 # changed, the candidate's
-STATES_HELD = 4
+STATES_HELD = 5
 # times that a task's parameters are drawn again before it is refused for what its outputs show
 MORE_PARAMETERS = 2
 COMPILE_SECONDS = 300.0
@@ -69,7 +66,7 @@ class OpenTask:
     screening: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     disturbed: str = ""  # what else used the device while baselines were screened, "" for nothing
-    verified: dict[tuple[str, ...], Verified] = field(default_factory=dict)  # see verified_before
+    verified: dict[tuple[str, ...], Any] = field(default_factory=dict)  # see verified_before
     _baseline_worker: Worker | None = None
     _constructed: set[str] = field(default_factory=set)  # cases that it has
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.workers import operators
-from harness.workers.families import FAMILIES, names, vary
+from harness.workers.families import FAMILIES, PLAIN, names, vary
 
 
 def drawn() -> list[object]:
@@ -42,7 +42,7 @@ def test_a_family_keeps_the_form(family: str) -> None:
                 assert set(new.tolist()) <= set(old.tolist())
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "dense"])
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f not in PLAIN])
 def test_a_family_changes_values_and_not_the_original(family: str) -> None:
     plain = drawn()
     kept = [v.clone() for v in plain if isinstance(v, torch.Tensor)]
@@ -92,6 +92,23 @@ def test_inputs_that_may_name_values_are_known_by_their_forms() -> None:
     assert names([([8, 50], "float32"), ([8, 1], "int32")])
     assert not names([([8, 50], "float32"), ([9], "int64")])
     assert not names([([8, 50], "float32"), ([8], "float32")])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(4, 300, 60), (1, 20_000), (500,)])
+def test_averages_of_moved_inputs_are_other_ones_in_the_same_range(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    plain = torch.rand(shape, generator=torch.Generator().manual_seed(4)).to(dtype)
+    means, spreads = [], []
+    for seed in range(20):
+        (moved,) = vary([plain], "moved", seed)
+        assert plain.min() <= moved.min() <= moved.max() <= plain.max()
+        slices = moved.double().reshape(-1, shape[-1])
+        means.append(float((slices.mean(1) - 0.5).abs().max()))
+        spreads.append(float((slices.std(1) - plain.double().std()).abs().max()))
+    assert sorted(means)[5] > 0.03
+    assert sorted(spreads)[5] > 0.03
 
 
 def test_overlapping_windows_stay_as_they_are() -> None:

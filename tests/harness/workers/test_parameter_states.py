@@ -1,0 +1,66 @@
+"""Other values of parameters: plausible, known by a seed alone, and of other sizes where they are
+grown."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.workers import parameter_states
+from harness.workers.parameter_states import KINDS, Kind
+
+BEFORE = {
+    "weight": 0.1 * torch.randn(64, 32, generator=torch.Generator().manual_seed(1)),
+    "bias": torch.zeros(64),
+    "gamma": torch.full((64,), 1e-6),
+    "norm.weight": torch.ones(64),
+    "temperature": torch.tensor(0.07),
+    "running_var": torch.ones(64),
+    "mask": torch.tensor([0.0, -torch.inf, 0.5, 1.0]),
+    "rotation": torch.randn(8, dtype=torch.complex64, generator=torch.Generator().manual_seed(2)),
+    "order": torch.tensor([3, 1, 2, 0]),
+    "table": torch.arange(9),
+    "half": torch.randn(16, generator=torch.Generator().manual_seed(3)).half(),
+}
+
+
+def found(kind: Kind) -> dict[str, torch.Tensor]:
+    values = parameter_states.values(BEFORE, parameter_states.draw(kind), "cpu")
+    return dict(zip(BEFORE, values, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_keeps_forms_and_what_must_stay(kind: Kind) -> None:
+    for _ in range(20):
+        for name, value in found(kind).items():
+            before = BEFORE[name]
+            assert (value.shape, value.dtype) == (before.shape, before.dtype)
+            assert torch.equal(torch.isfinite(value), torch.isfinite(before))
+            assert (name == "table") == torch.equal(value, before) or name == "order"
+        values = found(kind)
+        assert values["running_var"].min() > 0
+        assert sorted(values["order"].tolist()) == [0, 1, 2, 3]
+
+
+def test_a_seed_gives_the_same_values_again() -> None:
+    seed = parameter_states.draw("grown")
+    first, again = (parameter_states.values(BEFORE, seed, "cpu") for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert seed > 0
+
+
+def test_changed_values_stay_near_and_grown_ones_do_not() -> None:
+    near, far = found("changed"), found("grown")
+    for name, least in (("weight", 1.8), ("half", 1.5)):
+        before = float(BEFORE[name].float().std())
+        assert 0.7 < float(near[name].float().std()) / before < 1.5
+        assert least < float(far[name].float().std()) / before < 11
+    assert near["gamma"].abs().max() < 1e-5
+    for name in ("gamma", "bias"):
+        assert 0.2 < float(far[name].std()) < 1
+    assert 0.3 < float(far["norm.weight"].mean()) < 3
+
+
+def test_of_partly_grown_ones_some_stay_near() -> None:
+    grown = [found("partly grown")["gamma"].abs().max() > 0.1 for _ in range(60)]
+    assert 5 < sum(grown) < 40
