@@ -129,7 +129,10 @@ def state(processes: Sequence[int]) -> DeviceState:
     waited = {process: ns for process in processes if (ns := waited_ns(process)) is not None}
     load = _read("/proc/loadavg").split()[:1]
     facts = {"load": load[0]} if load else {}
-    return DeviceState(time.monotonic_ns(), waited, stolen_ns(timing_cpu()), facts=facts)
+    core = timing_cpu()
+    khz = _read(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq")
+    mhz = int(khz) // 1000 if khz.isdigit() else None
+    return DeviceState(time.monotonic_ns(), waited, stolen_ns(core), core_mhz=mhz, facts=facts)
 
 
 def memory_of(processes: Sequence[int]) -> int | None:

@@ -28,7 +28,8 @@ class DeviceState:
     """At one moment; what is None or empty is not known. waited_ns: how long each of our processes
     has been runnable without a core. stolen_ns: how long the hypervisor has had the core. foreign:
     programs of others on the device. held_bytes: of the device's memory that no process in sight
-    owns. facts: for a reader."""
+    owns. core_mhz: the clock of a CPU's timing core, which follows its load: it explains figures
+    and disturbs none. facts: for a reader."""
 
     at_ns: int
     waited_ns: dict[int, int] = field(default_factory=dict)
@@ -36,6 +37,7 @@ class DeviceState:
     foreign: tuple[str, ...] = ()
     throttled: tuple[str, ...] = ()
     clock_mhz: int | None = None
+    core_mhz: int | None = None
     held_bytes: int | None = None
     facts: dict[str, str] = field(default_factory=dict)
 

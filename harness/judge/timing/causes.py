@@ -16,6 +16,7 @@ SPEEDS = 1.25
 NARROW = 1.1  # third over first quartile of one speed
 STEADY = 1.5  # 90 % over 10 % quantile of rounds that do not scatter
 FAULTS = 1.0  # page faults a call
+CLOCKS = 1.05  # between the processes of a case, just after they were timed
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
     causes += _of_a_side("the candidate", [[c for _, c in process] for process in pairs])
     causes += _faults("the candidate", blocks, lambda block: block.faults)
     causes += _faults("the baseline", blocks, lambda block: block.baseline_faults)
+    causes += _clocks([block.after.core_mhz for block in blocks if block.after.core_mhz])
     causes += {each.signal: each.text for block in blocks for each in block.disturbances}.values()
     return Noise(ratios, tuple(causes))
 
@@ -109,6 +111,13 @@ def _halves(ordered: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]
 
 def _narrow(times: Sequence[float]) -> bool:
     return statistics.quantile(times, 0.75) <= NARROW * statistics.quantile(times, 0.25)
+
+
+def _clocks(mhz: Sequence[int]) -> list[str]:
+    """The clock of a core that is busy moves with heat, and with what its neighbours do."""
+    if len(mhz) < 2 or max(mhz) <= CLOCKS * min(mhz):
+        return []
+    return [f"the core ran at {min(mhz)} MHz in one process and at {max(mhz)} MHz in another"]
 
 
 def _faults(

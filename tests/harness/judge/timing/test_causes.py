@@ -51,6 +51,18 @@ def test_one_process_of_three_that_stands_alone_is_named_with_its_side() -> None
     assert "process 2 of 3 stands alone: the candidate took 1.40 times" in cause
 
 
+def test_a_clock_that_is_another_one_in_each_process_is_named() -> None:
+    def at(*clocks: int | None) -> tuple[str, ...]:
+        return explain(
+            [block(20, 10, after=replace(LATER, core_mhz=mhz)) for mhz in clocks], "eager"
+        ).causes
+
+    assert at(2100, 3400, 3300) == (
+        "the core ran at 2100 MHz in one process and at 3400 MHz in another",
+    )
+    assert at(3300, 3400, 3350) == at(None, None, None) == at(None, 3400, None) == ()
+
+
 def test_a_baseline_of_two_speeds_is_seen_inside_processes() -> None:
     slow = [(20.0 if n % 2 else 34.0, 10.0) for n in range(8)]
     found = explain([Block({"eager": slow}, CALM, LATER)] * 3, "eager")
