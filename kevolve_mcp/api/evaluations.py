@@ -63,6 +63,8 @@ class Evaluation:
     """One object per case; held-out cases only where a session ends."""
     stages: dict[str, str] = field(default_factory=dict)
     """By stage that ran: "ok", or what failed."""
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    """By stage that ran, how long it took."""
     target: str = ""
     """Where it ran, e.g. "cpu"."""
     device: str = ""
@@ -135,6 +137,7 @@ def evaluation(
         ),
         cases=tuple(c for c in found.cases if held_out or not c.held_out),
         stages={s.stage: "ok" if s.ok else s.message or "failed" for s in found.stages},
+        stage_seconds={s.stage: round(s.seconds, 2) for s in found.stages},
         target=found.target,
         device=environment.device,
         toolchain=environment.toolchain,

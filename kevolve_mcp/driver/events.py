@@ -11,6 +11,7 @@ from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 
 from .answers import NOTHING_SPENT, Told
+from .device_use import NOTHING_USED, DeviceUse
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,12 @@ class Remark:
 @dataclass(frozen=True)
 class Terminated:
     """The search is over; re-validation begins. reason: the termination rule, or "author
-    exhausted"; detail: a sentence."""
+    exhausted"; detail: a sentence; use: what the search made of the device."""
 
     reason: str
     detail: str = ""
     spent: Spent = NOTHING_SPENT
+    use: DeviceUse = NOTHING_USED
 
 
 @dataclass(frozen=True)

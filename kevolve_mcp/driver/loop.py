@@ -28,9 +28,10 @@ from kevolve_mcp.synthesis.authors import (
 )
 
 from . import decisions, events
-from .answers import UNLIMITED, Told
+from .answers import NOTHING_SPENT, UNLIMITED, Told
 from .client import SessionClient
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
+from .device_use import NOTHING_USED, DeviceUse, UseMeter
 from .learned import lesson
 from .options import Options, differences, extended, open_arguments
 from .purse import Purse
@@ -45,12 +46,13 @@ Listener = Callable[[events.Event], None]
 @dataclass(frozen=True)
 class RunOutcome:
     """How a run ended. nodes: how many it added. ending: None where nothing could be exported;
-    `reason` says why."""
+    `reason` says why. use: what its search made of the device."""
 
     session: api.Session
     reason: str
     nodes: int
     ending: api.Finished | None = None
+    use: DeviceUse = NOTHING_USED
 
 
 class Driver:
@@ -72,7 +74,7 @@ class Driver:
         self._standing = Standing()
         self._stop: Stop | GiveUp | None = None
         self._best: api.Node | None = None
-        self._purse = Purse()
+        self._purse, self._meter = Purse(), UseMeter(NOTHING_SPENT)
         self._budget: Budget | None = None
         self._extended = False
         self._taking = anyio.Lock()
@@ -85,6 +87,7 @@ class Driver:
         try:
             if session.state not in ("open", "opening"):
                 return await self._over(session)
+            self._meter = UseMeter(session.spent)
             stop = await self._search(session.id)
             if self._extended and stop.reason == "budget_spent" and not self._standing.nodes:
                 raise UsageError(
@@ -92,8 +95,9 @@ class Driver:
                     "Allow more, and resume it again.",
                 )
             session = await self._server.view(session.id)
-            self._listen(events.Terminated(stop.reason, stop.detail, session.spent))
-            return await self._finish(session, stop)
+            use = self._meter.use(session.spent)
+            self._listen(events.Terminated(stop.reason, stop.detail, session.spent, use))
+            return replace(await self._finish(session, stop), use=use)
         except anyio.get_cancelled_exc_class():
             # the end of the server ends them, too
             with anyio.move_on_after(CANCEL_S, shield=True), suppress(KEvolveError):
@@ -216,7 +220,8 @@ class Driver:
             return step
         bill = self._purse.bill()
         try:
-            told = await self._server.submit(ask, proposal, bill)
+            with self._meter.judging():
+                told = await self._server.submit(ask, proposal, bill)
         except KEvolveError as error:
             self._purse.billed(bill, None)
             self._listen(events.Remark(f"{ask.id}: no node: {error}"))
@@ -224,6 +229,7 @@ class Driver:
             return step
         self._standing = decisions.after_node(self._standing)
         self._purse.billed(bill, told.spent)
+        self._meter.note(told)
         self._tell(ask, told)
         return GoOn()
 

@@ -44,6 +44,9 @@ def test_the_budget_is_respected_and_named_as_the_reason(runner: Runner) -> None
     assert outcome.reason == "budget_spent"
     (end,) = [e for e in runner.events if isinstance(e, events.Terminated)]
     assert "4" in end.detail
+    assert end.use == outcome.use
+    assert end.use.wall_s > 0
+    assert 0 <= end.use.idle <= 1
 
 
 def test_a_goal_that_is_reached_ends_the_search(runner: Runner) -> None:

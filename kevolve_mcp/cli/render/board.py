@@ -17,7 +17,7 @@ from kevolve_mcp.driver import events
 from kevolve_mcp.quantities import duration, microseconds, speedup
 
 from ..calls import command
-from .figures import best_text
+from .figures import best_text, device_use
 
 LESSONS_SHOWN = 5
 UNLIMITED = Budget()
@@ -73,7 +73,7 @@ class Board:
                 return replace(self, lessons=(*self.lessons, f"{node}  {text}")[-LESSONS_SHOWN:])
             case events.Remark() as remark:
                 return replace(self, lessons=(*self.lessons, _remark(remark))[-LESSONS_SHOWN:])
-            case events.Terminated(reason, _, spent):
+            case events.Terminated(reason, _, spent, _):
                 return replace(
                     self, over=reason, spent=spent, working="re-validating the winner", fraction=0.0
                 )
@@ -162,10 +162,11 @@ def plain_line(event: events.Event, board: Board) -> str | None:
             return f"{node.id} best: {speedup(node.fitness, node.interval)}{before}"
         case events.Remark() as remark:
             return f"note: {_remark(remark)}"
-        case events.Terminated(reason, detail):
+        case events.Terminated(reason, detail, _, use):
             return (
                 f"search over: {reason}"
                 + (f": {detail.splitlines()[0]}" if detail else "")
+                + (f"; {device_use(use)}" if use.wall_s else "")
                 + "; re-validating the winner"
             )
         case events.PackageExported(package):

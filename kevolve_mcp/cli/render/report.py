@@ -17,6 +17,7 @@ from kevolve_mcp.search import dispatch
 from kevolve_mcp.synthesis.machine import device
 
 from .cases import cases_table, naive_note, unclear_note
+from .figures import device_use
 
 
 def claimed(ending: api.Finished) -> tuple[CaseResult, ...]:
@@ -79,6 +80,7 @@ def report_view(
     parts: list[RenderableType] = [
         head,
         Text(f"the search ended: {_in_words(outcome.reason)}", style="dim"),
+        *([Text(device_use(outcome.use), style="dim")] if outcome.use.wall_s else []),
         *(Text(text, style="bold yellow") for text in ending.unmet_goals),
         Text(""),
         cases_table(cases, f"per case: {how}", reference_cases if ending.measured else None),
@@ -118,6 +120,7 @@ def report_json(outcome: RunOutcome, copied_to: str = "") -> dict[str, Any]:
         "reason": outcome.reason,
         "nodes": session.nodes,
         "spent": to_json(session.spent),
+        "device_use": to_json(outcome.use),
         "node": ending.node.id if ending and ending.node else None,
         "fitness": figure.fitness if figure else None,
         "interval": to_json(figure.interval) if figure else None,
