@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .nesting import named, tensors_of
+
 ALIGN = 4096  # a page
 LINE = 64  # bytes to which tensors are aligned, as the framework's are
 FILL = 0x7F  # of bytes that nobody has written: NaN in half precision, 3.4e38 in single
@@ -133,8 +135,8 @@ def _write_all(fd: int, data: memoryview, offset: int) -> None:
 
 
 def plan(value: Any) -> Layout:
-    """The layout of a structure of lists, tuples, dicts, tensors and JSON values. Raises TypeError
-    naming what cannot cross.
+    """The layout of a structure of lists, tuples, named tuples, dicts, tensors and JSON values.
+    Raises TypeError naming what cannot cross.
 
     Each tensor ends (up to its alignment) at the end of a page, with an unused page before and
     after it.
@@ -144,6 +146,8 @@ def plan(value: Any) -> Layout:
 
     def walk(node: Any, where: str) -> Any:
         nonlocal total
+        if isinstance(node, tuple) and hasattr(node, "_fields"):  # asked for by name
+            return {"named": {k: walk(getattr(node, k), f"{where}.{k}") for k in node._fields}}
         if isinstance(node, (list, tuple)):
             return {
                 "list" if isinstance(node, list) else "tuple": [
@@ -258,6 +262,8 @@ def build(layout: Layout, mapped: Any, base: int = 0) -> Any:
         ((kind, children),) = node.items()
         if kind == "dict":
             return {k: walk(v) for k, v in children.items()}
+        if kind == "named":
+            return named(children, map(walk, children.values()))
         return (list if kind == "list" else tuple)(walk(v) for v in children)
 
     return walk(layout["tree"])
@@ -382,12 +388,3 @@ def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
 
 def _entries(layout: Layout) -> list[dict[str, Any]]:
     return [leaf for leaf in layout["leaves"] if "value" not in leaf]
-
-
-def tensors_of(value: Any) -> list[Any]:
-    """The tensors of a structure, in the order of its layout."""
-    if isinstance(value, (list, tuple)):
-        return [t for v in value for t in tensors_of(v)]
-    if isinstance(value, dict):
-        return [t for v in value.values() for t in tensors_of(v)]
-    return [value] if hasattr(value, "data_ptr") else []

@@ -8,8 +8,11 @@ with gradients are varied with its inputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from ..wire.nesting import replaced, tensors_of
 
 _WIDE = ("float64", "float32", "bfloat16", "float16")
 _INDICES = ("int64", "int32", "int16", "uint8")
@@ -63,28 +66,44 @@ def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = 
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
-    """A new list, on the device of the inputs; tensors of the original are not changed. PLAIN ones
-    return the inputs as they are."""
+    """A new list, on the device of the inputs, with every tensor varied, however deep it stands in
+    lists, tuples and dicts; nothing of the original is changed. PLAIN ones return the inputs as
+    they are."""
     import torch
 
     if family in PLAIN:
         return inputs
-    device = next((v.device for v in inputs if hasattr(v, "data_ptr")), "cpu")
-    generator = torch.Generator(device).manual_seed(seed)
+    tensors = tensors_of(inputs)
+    generator = torch.Generator(tensors[0].device if tensors else "cpu").manual_seed(seed)
+    found: list[Any] = replaced(inputs, _varied(tensors, family, generator))
+    return found
+
+
+def _varied(tensors: list[Any], family: str, generator: Any) -> list[Any]:
     if family == "named":
-        return _named(inputs, generator)
-    chosen = set(range(len(inputs)))
+        return _named(tensors, generator)
+    chosen = set(range(len(tensors)))
     if family == "special":
-        floating = [
-            i
-            for i, v in enumerate(inputs)
-            if hasattr(v, "data_ptr") and v.is_floating_point() and v.numel()
-        ]
+        floating = [i for i, t in enumerate(tensors) if t.is_floating_point() and t.numel()]
         chosen = {floating[_index(len(floating), generator)]} if floating else set()
     return [
-        _vary(v, family, generator) if i in chosen and hasattr(v, "data_ptr") and v.numel() else v
-        for i, v in enumerate(inputs)
+        _vary(t, family, generator) if i in chosen and t.numel() else t
+        for i, t in enumerate(tensors)
     ]
+
+
+def are_exact(inputs: Any) -> bool:
+    """Whether continuous inputs hold what `exact` gives and nothing else: complex ones and those
+    that overlap stay as they were drawn."""
+    import torch
+
+    def exact(tensor: Any) -> bool:
+        parts = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+        wide = parts if parts.element_size() > 2 else parts.float()
+        return bool(((wide == 0) | (wide.abs() == 1)).all())
+
+    continuous = (t for t in tensors_of(inputs) if t.is_floating_point() or t.is_complex())
+    return all(map(exact, continuous))
 
 
 def _vary(tensor: Any, family: str, generator: Any) -> Any:
@@ -92,7 +111,7 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
     import torch
 
     base = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())]
-    if _overlaps(base):
+    if overlaps(base.shape, base.stride()):
         return tensor
     values = base.clone(memory_format=torch.contiguous_format)
     if base.dtype == torch.bool:
@@ -137,7 +156,7 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
     import torch
 
     found = list(inputs)
-    tensors = [(at, v) for at, v in enumerate(inputs) if hasattr(v, "data_ptr") and v.numel()]
+    tensors = [(at, t) for at, t in enumerate(inputs) if t.numel()]
     for at, tensor in tensors:
         pairs = [
             (axis, other)
@@ -146,7 +165,7 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
             and str(other.dtype).removeprefix("torch.") in _INDICES
             for axis in _named_axes(tensor.shape, other.shape)
         ]
-        if not pairs or _overlaps(tensor):
+        if not pairs or overlaps(tensor.shape, tensor.stride()):
             continue
         axis, other = pairs[_index(len(pairs), generator)]
         count = tensor.shape[axis]
@@ -165,10 +184,10 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
     return found
 
 
-def _overlaps(tensor: Any) -> bool:
+def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether one element is several, as in an expanded tensor or in windows."""
-    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return bool(tensor.numel() > 1 + reach)
+    reach = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+    return math.prod(shape) > 1 + reach
 
 
 def _draw(generator: Any) -> float:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..wire import buffers
+from ..wire.nesting import tensors_of
 from . import modules
 
 # a call; one that does nothing; give outputs up, but for those that are named; the last
@@ -294,6 +295,7 @@ class CallForm:
         results, gradients = self.outputs[: self.results], self.outputs[self.results :]
         tensors = [leaf for leaf in self.layout["leaves"] if "value" not in leaf]
         given = tensors[: len(tensors) - len(self.upstream)]
+        nested = not all(isinstance(node, int) for node in self.layout["tree"]["list"])
 
         class Through(torch.autograd.Function):
             @staticmethod
@@ -318,7 +320,11 @@ class CallForm:
                 )
 
             def forward(self, *inputs: Any) -> Any:
-                return Through.apply(*inputs, *self.values) if gradients else made(results)  # type: ignore[no-untyped-call]
+                if not gradients:
+                    return made(results)
+                # autograd does not look for tensors inside
+                some = tensors_of(inputs) if nested else inputs
+                return Through.apply(*some, *self.values)  # type: ignore[no-untyped-call]
 
         return host.forward(Nothing(), self.upstream)
 

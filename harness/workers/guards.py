@@ -19,6 +19,7 @@ from typing import Any
 
 from ..sandbox import syscalls
 from ..wire import buffers
+from ..wire.nesting import changed
 from . import modules, placement
 
 FRESH = buffers.FILL  # of every byte that nobody has written
@@ -241,22 +242,16 @@ def inputs(value: Any, device: str, guard: Guard) -> Any:
     it is mapped."""
     number = 0
 
-    def walk(node: Any) -> Any:
+    def watched(tensor: Any) -> Any:
         nonlocal number
-        if isinstance(node, (list, tuple)):
-            return type(node)(walk(v) for v in node)
-        if isinstance(node, dict):
-            return {k: walk(v) for k, v in node.items()}
-        if not hasattr(node, "data_ptr"):
-            return node
-        label = f"input {number} ({str(node.dtype).removeprefix('torch.')}{list(node.shape)})"
+        label = f"input {number} ({str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)})"
         number += 1
         if placement.is_host(device):
-            watch(label, node)
-            return node
-        return _moved(label, node, device, guard)
+            watch(label, tensor)
+            return tensor
+        return _moved(label, tensor, device, guard)
 
-    return walk(value)
+    return changed(value, watched)
 
 
 def _moved(label: str, tensor: Any, device: str, guard: Guard) -> Any:

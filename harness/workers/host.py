@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..wire import buffers, frames
+from ..wire.nesting import changed
 from . import compile_cache, gate, guards, heap, modules, operators, placement, running
 from .device_commands import ShownHost
 
@@ -76,8 +77,7 @@ def forward(
     count = len(upstream)
 
     def backward(inputs: Any) -> list[Any]:
-        leaves = _leaves(inputs[:-count])
-        sources = [t for t in leaves if _floating(t)]
+        leaves, sources = _leaves(inputs[:-count])
         sources += list(model.parameters()) if hasattr(model, "parameters") else []
         outputs = flatten(model(*leaves), form)
         pairs = [
@@ -121,7 +121,7 @@ def in_layout(
 def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
     """The outputs, by number, from which gradients flow back: those of a task decide. Raises
     LoadError("structure") without one."""
-    outputs = flatten(model(*_leaves(inputs)))
+    outputs = flatten(model(*_leaves(inputs)[0]))
     if found := {number: o.detach() for number, o in enumerate(outputs) if o.requires_grad}:
         return found
     raise modules.LoadError("structure", _NO_GRADIENTS)
@@ -130,8 +130,18 @@ def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
 _NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
 
 
-def _leaves(inputs: Any) -> list[Any]:
-    return [t.detach().requires_grad_() if _floating(t) else t for t in inputs]
+def _leaves(inputs: Any) -> tuple[list[Any], list[Any]]:
+    """The inputs with floating tensors as leaves of a graph, and these tensors alone, in order."""
+    sources = []
+
+    def leaf(tensor: Any) -> Any:
+        if not tensor.is_floating_point():
+            return tensor
+        sources.append(tensor.detach().requires_grad_())
+        return sources[-1]
+
+    # plain tensors go the short way: this is a part of calls that are timed
+    return [leaf(v) if hasattr(v, "data_ptr") else changed(v, leaf) for v in inputs], sources
 
 
 def _root(outputs: list[Any], number: int, given: Any) -> Any:
@@ -429,10 +439,6 @@ def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
         if tensor.dtype == torch.bool:  # whose bytes a copy would make 0 or 1
             slot, tensor = slot.view(torch.uint8), tensor.view(torch.uint8)
         slot.copy_(tensor.detach())
-
-
-def _floating(value: Any) -> bool:
-    return hasattr(value, "is_floating_point") and bool(value.is_floating_point())
 
 
 def _kind(error: Exception) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..wire import device_memory
+from ..wire.nesting import changed
 
 HOST = "cpu"  # torch's name
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
@@ -26,11 +27,7 @@ def is_host(device: str) -> bool:
 
 def move(value: Any, device: str) -> Any:
     """The same structure with its tensors on `device`."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(move(v, device) for v in value)
-    if isinstance(value, dict):
-        return {k: move(v, device) for k, v in value.items()}
-    return value.to(device) if hasattr(value, "data_ptr") else value
+    return changed(value, lambda t: t.to(device))
 
 
 def finish(device: str) -> None:

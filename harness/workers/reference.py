@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from ..wire import buffers, device_memory
+from ..wire.nesting import changed, tensors_of
 from ..wire.task_lines import CONSTRUCTOR, FORWARD, Lines
 from . import (
     compile_cache,
@@ -337,7 +338,7 @@ class ReferenceHost(host.Host):
             inputs = placement.move(given, self._device)
             call = host.forward(model, upstream)
             recorder = operators.Recorder()
-            before = [t.clone() for t in buffers.tensors_of(inputs)]
+            before = [t.clone() for t in tensors_of(inputs)]
             with recorder:
                 first = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if not first:
@@ -347,7 +348,7 @@ class ReferenceHost(host.Host):
                 )
             if any(
                 not tensor_relations.same(a, b)
-                for a, b in zip(before, buffers.tensors_of(inputs), strict=True)
+                for a, b in zip(before, tensors_of(inputs), strict=True)
             ):
                 raise TaskProblem(
                     f"{lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave "
@@ -371,7 +372,7 @@ class ReferenceHost(host.Host):
                 )
             same_memory = tensor_relations.same_memory(first, again)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-            reads = traffic.Reads([*buffers.tensors_of(inputs), *modules.state(model).values()])
+            reads = traffic.Reads([*tensors_of(inputs), *modules.state(model).values()])
             with torch.no_grad(), reads:
                 returned = model(*inputs[: len(drawn)])
             outputs = {**buffers.dense(buffers.plan(first)), "form": host.form_of(returned)}
@@ -645,11 +646,8 @@ def _continuous(value: Any) -> bool:
     return bool(value.is_floating_point() or value.is_complex())
 
 
-def _doubled(inputs: list[Any]) -> list[Any]:
-    return [
-        t.double() if hasattr(t, "is_floating_point") and t.is_floating_point() else t
-        for t in inputs
-    ]
+def _doubled(inputs: list[Any]) -> Any:
+    return changed(inputs, lambda t: t.double() if t.is_floating_point() else t)
 
 
 class _Printed(io.TextIOBase):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..wire import buffers
+from ..wire.nesting import tensors_of
 
 
 def specs(value: Any) -> list[Any]:
     """Shape, strides and dtype of each tensor."""
-    return [(t.shape, t.stride(), t.dtype) for t in buffers.tensors_of(value)]
+    return [(t.shape, t.stride(), t.dtype) for t in tensors_of(value)]
 
 
 def held_bytes(outputs: list[Any], inputs: Any) -> int:
     """What keeping the outputs keeps: a framework's result may lie in a far larger allocation
     (smooth_l1_loss of torch 2.11 returns one number at the start of all its terms)."""
-    known = {t.untyped_storage().data_ptr() for t in buffers.tensors_of(inputs)}
+    known = {t.untyped_storage().data_ptr() for t in tensors_of(inputs)}
     held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in outputs}
     return sum(nbytes for place, nbytes in held.items() if place not in known)
 

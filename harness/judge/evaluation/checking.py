@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 from ...types import Case, CaseResult, Signal
-from ...wire import buffers
 from ...wire.launches import Captured
+from ...wire.nesting import tensors_of
 from ..attribution import launched_kernels, own_work
 from ..candidate_workers import LOAD_SECONDS, call_seconds, prepare, set_state
 from ..correctness import oracle
@@ -336,7 +336,7 @@ class _CaseCheck:
         told = oracle.values(own, wanted, allowed, framework)
         if not told:
             return "", ""
-        inputs = buffers.tensors_of(held.file.value(held.layout, held.base))
+        inputs = tensors_of(held.file.value(held.layout, held.base))
         rows = oracle.first_wrong_rows(own, wanted, allowed, inputs, framework)
         return (
             f"output {number}: {told}",
@@ -476,13 +476,10 @@ def _longer(pairs: list[list[InputSet]]) -> list[list[InputSet]]:
 
 def _special_input(held: InputSet) -> str:
     """Which input of the family `special` was made so."""
-    import torch
-
-    values = held.file.value(held.layout, held.base)
     found = [
         f"input {number} ({str(v.dtype).removeprefix('torch.')}{list(v.shape)})"
-        for number, v in enumerate(values if isinstance(values, (list, tuple)) else [values])
-        if isinstance(v, torch.Tensor) and v.is_floating_point() and not bool(v.isfinite().all())
+        for number, v in enumerate(tensors_of(held.file.value(held.layout, held.base)))
+        if v.is_floating_point() and not bool(v.isfinite().all())
     ]
     return ", ".join(found[:3]) or "the inputs"
 

@@ -165,12 +165,14 @@ class CasePool:
 
     @property
     def names(self) -> bool:
-        """Whether an integer input may name one value of each row of another input."""
+        """Whether an integer input may name one value of each row of another input, which does not
+        overlap: such a one stays as it was drawn."""
+        tensors = [leaf for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
         return families.names(
             [
                 (leaf["shape"], leaf["dtype"])
-                for leaf in self.describe["inputs"]["leaves"]
-                if "value" not in leaf
+                for leaf in tensors
+                if "int" in leaf["dtype"] or not families.overlaps(leaf["shape"], leaf["stride"])
             ]
         )
 

@@ -14,7 +14,7 @@ from ...targets import DeviceFamily, cpu
 from ...types import Operator
 from ...wire import buffers, frames
 from ...workers import operators, parameter_states
-from ...workers.families import FAMILIES, PLAIN, SHIFT
+from ...workers.families import FAMILIES, PLAIN, SHIFT, are_exact
 from ..correctness import distance, oracle, small_values
 from ..device import host_memory
 from ..errors import WorkerFailed
@@ -471,9 +471,7 @@ def _families(pool: CasePool) -> list[str]:
 
 def _allowances(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
     """What each output may be off by on exactly these inputs."""
-    rule: oracle.Rule = (
-        "equal" if pool.exact else "integers" if held.family == "exact" else "rounding"
-    )
+    rule: oracle.Rule = "equal" if pool.exact else "integers" if _integral(held) else "rounding"
     return [
         oracle.allowance(
             wanted,
@@ -499,6 +497,12 @@ def _allowances(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
             strict=True,
         )
     ]
+
+
+def _integral(held: InputSet) -> bool:
+    """Whether sums and products have no rounding. Its family's name alone does not say so: a task
+    may have inputs that no family changes."""
+    return held.family == "exact" and are_exact(held.file.value(held.layout, held.base))
 
 
 def _growth(terms: int, family: str) -> float:

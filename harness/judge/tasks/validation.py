@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...wire import buffers
+from ...wire.nesting import tensors_of
 from ..correctness import oracle
 from ..correctness.distance import rms
 from ..exchange.case_pool import CasePool
@@ -81,7 +81,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
 def _lazy(pool: CasePool) -> str:
     """Every output has to resist; one that a fake passes for everywhere is fine beside one that
     resists."""
-    inputs = [buffers.tensors_of(held.file.value(held.layout)) for held in _judging(pool)]
+    inputs = [tensors_of(held.file.value(held.layout)) for held in _judging(pool)]
     found: list[str] = []
     for number in range(len(pool.outputs["leaves"])):
         sizes = [rms(held.expected[number]) for held in _judging(pool)]

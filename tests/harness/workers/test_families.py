@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from harness.wire.nesting import tensors_of
 from harness.workers import operators
-from harness.workers.families import FAMILIES, PLAIN, names, vary
+from harness.workers.families import FAMILIES, PLAIN, are_exact, names, vary
 
 
 def drawn() -> list[object]:
@@ -56,6 +57,40 @@ def test_a_family_changes_values_and_not_the_original(family: str) -> None:
         torch.equal(a, b)
         for a, b in zip([v for v in plain if isinstance(v, torch.Tensor)], kept, strict=True)
     )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tensors_inside_are_varied_as_others_are(family: str) -> None:
+    first, second, *others, number = drawn()
+    nested = [{"first": first, "pair": (second, [*others], None)}, number]
+    kept = [t.clone() for t in tensors_of(nested)]
+    flat, found = vary(drawn(), family, 6), vary(nested, family, 6)
+    same = zip(tensors_of(flat), tensors_of(found), strict=True)
+    assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in same)
+    assert list(found[0]) == ["first", "pair"]
+    assert type(found[0]["pair"]) is tuple
+    assert type(found[0]["pair"][1]) is list
+    assert found[0]["pair"][2] is None
+    assert found[1] == number
+    assert all(map(torch.equal, tensors_of(nested), kept))
+
+
+def test_a_target_inside_names_values_too() -> None:
+    generator = torch.Generator().manual_seed(4)
+    logits = torch.randn((32, 50), generator=generator).bfloat16()
+    target = torch.randint(0, 50, (32,), generator=generator)
+    for given in ([logits, {"target": target}], [{"logits": logits, "target": target}]):
+        (found, _) = tensors_of(vary(given, "named", 7))
+        assert int((found != logits).sum()) == target.numel()
+
+
+def test_what_no_family_changes_is_not_exact() -> None:
+    values, counts = torch.randn(8, 6), torch.randint(0, 9, (8,))
+    assert are_exact(vary([values, {"half": values.half()}, counts, 3], "exact", 2))
+    assert not are_exact([torch.ones(3), {"half": values.half()}])
+    assert not are_exact(vary([values.unfold(0, 4, 1)], "exact", 2))
+    assert not are_exact(vary([torch.randn(4, dtype=torch.complex64)], "exact", 2))
+    assert are_exact([torch.ones(3, dtype=torch.complex64), torch.ones(2).to(torch.float8_e5m2)])
 
 
 def test_sorted_integers_stay_as_they_are() -> None:

@@ -13,6 +13,7 @@ from harness.judge.exchange.device_slots import DeviceSlots
 from harness.judge.exchange.input_sets import Group, InputFile, InputSet
 from harness.wire import buffers
 from harness.wire.device_memory import STEP
+from harness.wire.nesting import tensors_of
 
 
 def test_values_come_back_from_bytes() -> None:
@@ -30,7 +31,7 @@ def test_values_come_back_from_bytes() -> None:
     buffers.put(there, layout, value, 4096)
     back = buffers.build(layout, there, 4096)
     assert back[5:] == ["word", 3]
-    for one, other in zip(buffers.tensors_of(value), buffers.tensors_of(back), strict=True):
+    for one, other in zip(tensors_of(value), tensors_of(back), strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         assert torch.equal(one, other)

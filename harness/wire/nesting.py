@@ -1,0 +1,49 @@
+"""Structures of lists, tuples, named tuples and dicts with tensors in them: what arguments of a
+task may be. One way to go through them, so that a tensor counts alike wherever it stands."""
+
+from __future__ import annotations
+
+import functools
+from collections import namedtuple
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def tensors_of(value: Any) -> list[Any]:
+    """The tensors of a structure, in the order of its layout."""
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in tensors_of(v)]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in tensors_of(v)]
+    return [value] if hasattr(value, "data_ptr") else []
+
+
+def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same structure with change(tensor) for each tensor, called in the order of its layout.
+    Containers are new, what is no tensor is the same."""
+    if hasattr(value, "data_ptr"):
+        return change(value)
+    if isinstance(value, dict):
+        return {k: changed(v, change) for k, v in value.items()}
+    if isinstance(value, list):
+        return [changed(v, change) for v in value]
+    if isinstance(value, tuple):
+        inside = (changed(v, change) for v in value)
+        return type(value)._make(inside) if hasattr(value, "_make") else tuple(inside)
+    return value
+
+
+def replaced(value: Any, tensors: Iterable[Any]) -> Any:
+    """The same structure with these tensors, given in the order of its layout."""
+    given = iter(tensors)
+    return changed(value, lambda _: next(given))
+
+
+def named(fields: Iterable[str], values: Iterable[Any]) -> Any:
+    """A named tuple: one that has crossed has its fields, and no methods of its own."""
+    return _kind(tuple(fields))._make(values)
+
+
+@functools.lru_cache(64)
+def _kind(fields: tuple[str, ...]) -> Any:
+    return namedtuple("Named", fields, rename=True)  # as a task's own may have been
