@@ -17,7 +17,7 @@ from harness.types import (
     Duel,
     HeadToHead,
 )
-from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
+from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 from kevolve_mcp.executors.retrying import tried
 from kevolve_mcp.search import interval
 
@@ -74,7 +74,7 @@ async def meet(
     call = partial(judge.executor.compare, judge.task, request, order.target, progress=progress)
     try:
         found = await tried(call, progress)
-    except (EvaluatorUnavailable, Unavailable) as error:
+    except (EvaluatorUnavailable, TaskRefused, Unavailable) as error:
         why = f"not timed against others: {error.message}. {advice(error)}".strip()
         for place in able:
             known[place] = replace(known[place], not_compared=why)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.types import ComparisonRequest, HeadToHead, Task
-from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
+from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Node, meeting, undominated
 from kevolve_mcp.store import NodeDuel, SessionRecord
@@ -58,7 +58,7 @@ async def hold(
         found, _ = await evaluating.compared(
             shared, task, request, record.target, executor, None, progress
         )
-    except (EvaluatorUnavailable, Unavailable) as error:
+    except (EvaluatorUnavailable, TaskRefused, Unavailable) as error:
         return Contest(
             nodes,
             note=_joined(

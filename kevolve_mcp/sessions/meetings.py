@@ -7,7 +7,7 @@ node keeps its place unless a new one is clearly ahead of it, or certainly faste
 from __future__ import annotations
 
 from harness.types import Candidate, ComparisonRequest, Evaluation
-from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
+from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Meeting, Node, Tree, apart, interval
 
@@ -55,7 +55,7 @@ async def hold(
         found, _ = await evaluating.compared(
             shared, place.task, request, place.target, place.executor, place.session, _silent
         )
-    except (EvaluatorUnavailable, Unavailable) as error:
+    except (EvaluatorUnavailable, TaskRefused, Unavailable) as error:
         return Meeting(best.id, note=error.message)
     duel = found.duel(1, 0)
     if duel is not None:

@@ -42,7 +42,7 @@ from .users import next_user
 
 LOG_BYTES = 256 * 1024
 # the kind that may say of a candidate that nothing can be said here: it is then not stored
-_INTERPRETED = "interpreted"
+_INTERPRETED, _REFERENCE = "interpreted", "reference"
 
 
 BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
@@ -196,6 +196,10 @@ class Worker:
                 raise self._interfered(
                     "it says that a verdict here would be worth nothing, which no process of this "
                     "kind finds out"
+                )
+            if name == "task" and self.kind != _REFERENCE:
+                raise self._interfered(
+                    "it says that the task cannot be judged, and has no task to say it of"
                 )
             raise WorkerFailed(name, self.read_text(reply))
         return reply, 0.0

@@ -126,6 +126,10 @@ class OpenTask:
                 )
         return self.pools[name]
 
+    def has_baselines(self, name: str) -> bool:
+        """Whether the process in which baselines run has the reference of a case."""
+        return name in self._constructed
+
     def prepare(self, name: str, baselines: list[str]) -> None:
         """Make baselines of a case ready for bursts of the pool's length, in the present reference
         worker."""

@@ -83,15 +83,15 @@ def time_case(
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
         try:
             return _CaseRounds(case, sides, baseline, rng).measure()
-        except _WORKERS as error:  # before anybody's turn
-            gone = next((side for side in sides if is_gone(side.worker.root)), None)
+        except _WORKERS as error:  # between turns
+            gone = next((side for side in sides if _is_gone(side.worker)), None)
             if gone is None:
                 raise
             with _of(case, gone.place, gone.context, gone.worker):
                 raise error
     finally:
         pool.release()  # no other process sees these inputs
-        if pool.describe["state"]:
+        if pool.describe["state"] and task.has_baselines(case.name):
             Drawer(task.baseline_worker).take(pool, 0)
         task.baseline_worker.ask(
             "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
@@ -119,6 +119,7 @@ class _CaseRounds:
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
+        self._sides.own = self._own
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
@@ -273,6 +274,11 @@ class _CaseRounds:
             raise paired.BaselineLost(
                 f"baseline {name} {str(error) or 'did not answer before the deadline'}"
             ) from error
+
+
+def _is_gone(worker: Worker) -> bool:
+    """Whether it was ended, perhaps in this moment: a kill takes some time to come about."""
+    return is_gone(worker.root) or worker.ended
 
 
 @contextlib.contextmanager

@@ -112,6 +112,7 @@ def time_process(
     processes = (worker.pid, task.baseline_worker.pid)
     kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
     sides = kind(task, pool, worker, slots, baselines, deadlines, one_core=one_core)
+    sides.own = _side
     # the first call of a fresh process may compile, which is never done under the lock
     for name in baselines:
         with _side(name):

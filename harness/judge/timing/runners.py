@@ -7,7 +7,8 @@ import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar
@@ -80,6 +81,8 @@ class Sides(ABC):
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
+        # a context for what a side says when bursts begin and end: its errors are its own
+        self.own: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     @property
     def warm(self) -> InputSet:
@@ -173,24 +176,30 @@ class OneByOne(Sides):
     """On a CPU. Each call is billed by what its process has run."""
 
     def __enter__(self) -> None:
-        layout = self.pool.timing[0].sets[0].layout
         by_worker: dict[int, list[str]] = {}
         for name, worker in self.workers.items():
             by_worker.setdefault(id(worker), []).append(name)
         self._callers: dict[str, Caller] = {}
-        for names in by_worker.values():
-            keys = [self.keys[name] for name in names]
-            found = _caller(
-                self.workers[names[0]],
-                self.pool,
-                keys,
-                layout,
-                self.seconds,
-                alone=self.spare,
-                trusted=names[0] not in self._taken,
-                half=self.half,
-            )
-            self._callers.update(dict.fromkeys(names, found))
+        try:
+            for names in by_worker.values():
+                with self.own(names[0]):
+                    self._callers.update(dict.fromkeys(names, self._begin(names)))
+        except BaseException:
+            self._end(well=False)
+            raise
+
+    def _begin(self, names: Sequence[str]) -> Caller:
+        """Calls of one worker, which may be several baselines."""
+        return _caller(
+            self.workers[names[0]],
+            self.pool,
+            [self.keys[name] for name in names],
+            self.pool.timing[0].sets[0].layout,
+            self.seconds,
+            alone=self.spare,
+            trusted=names[0] not in self._taken,
+            half=self.half,
+        )
 
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for number in range(MOST_WARM_BURSTS):
@@ -244,17 +253,23 @@ class OneByOne(Sides):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The baselines' process is used again, whatever the candidate's has done."""
+        self._end(well=error is None)
+
+    def _end(self, *, well: bool) -> None:
+        """First that of the baselines' process, which is used again, whatever a candidate's has
+        done. well: nothing was wrong so far, so that what candidates say now counts."""
         callers = {id(c): (name, c) for name, c in self._callers.items()}
         try:
             for name, used in callers.values():
-                if name:
+                if name not in self._taken:
                     with contextlib.suppress(
                         WorkerFailed, WorkerDied, WorkerTimeout, Interfered
                     ):  # its next command will raise it
                         used.end()
-                elif error is None:
-                    used.end()
+            for name, used in callers.values():
+                if well and name in self._taken:
+                    with self.own(name):
+                        used.end()
         finally:
             for _, used in callers.values():
                 used.close()

@@ -24,6 +24,31 @@ def noted(self, *arguments):
 
 gate.Gate.__init__ = noted
 """
+ENDS_BADLY = """
+from harness.workers import gate
+
+serve = gate.Gate.serve
+
+
+def one_word_more(*arguments):
+    serve(*arguments)
+    raise ValueError("one word more")
+
+
+gate.Gate.serve = one_word_more
+"""
+BEGINS_BADLY = """
+from harness.workers import gate, modules
+
+
+class Never(gate.Gate):
+    def __init__(self, *arguments):
+        raise {error}
+
+
+gate.Gate = Never
+"""
+SAYS = ("ValueError('no calls today')", "modules.LoadError('task', 'no inputs fit')")
 AGAIN = (
     "for (int64_t r = 0; r < 3; r++) for (int64_t j = 0; j < m; j++) { s += std::tanh(x[i * m + "
     "j]) * 1e-30f; }"
@@ -67,6 +92,21 @@ def test_who_is_wrong_only_while_timed_is_found_others_are_compared(
     assert [e.status for e in found.evaluations[1:]] == ["correct", "correct"]
     assert found.duel(1, 0) is None
     assert found.duel(2, 1) is not None
+
+
+@pytest.mark.parametrize("text", [ENDS_BADLY, *(BEGINS_BADLY.format(error=e) for e in SAYS)])
+def test_who_fails_when_calls_begin_or_end_is_lost_alone(
+    bench: Bench, correct: str, text: str
+) -> None:
+    found = compare(bench, correct, correct + text, f"{correct}\n# the same again\n")
+    assert [e.status for e in found.evaluations] in (
+        ["correct", "crashed", "correct"],
+        ["correct", "reward_hack", "correct"],
+    )
+    assert found.duel(2, 0) is not None
+    alone = bench.evaluate(correct + text, "time", "search")
+    assert alone.status in ("crashed", "reward_hack")
+    assert alone.seconds < 60
 
 
 def test_what_was_verified_before_is_not_verified_again(bench: Bench, correct: str) -> None:
