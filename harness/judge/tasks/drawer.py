@@ -15,7 +15,7 @@ from ...types import Operator
 from ...wire import buffers, frames
 from ...workers import operators
 from ...workers.families import FAMILIES, SHIFT
-from ..correctness import distance, oracle, small_values
+from ..correctness import decades, distance, oracle, small_values
 from ..device import host_memory
 from ..errors import WorkerFailed
 from ..exchange import device_link, input_sets
@@ -416,7 +416,7 @@ def timed_families(borne: Sequence[str], count: int) -> list[str]:
 
 
 def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]) -> None:
-    """Ask more of the elements that drown in each of the plain draws."""
+    """Ask more of the elements that drown in plain draws, in each the same or others."""
     for number, allowed in enumerate(pool.allowances):
         own = [oracle.real(held.framework[number]) for held in plain]
         if not own[0].is_floating_point() or allowed.rule == "equal":
@@ -425,12 +425,14 @@ def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch
             oracle.real(expected)
             for expected in (*(held.expected[number] for held in plain), again[number])
         ]
-        groups = small_values.find(
-            draws, own, max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
-        )
-        pool.allowances[number] = replace(allowed, faint=groups)
+        below = max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
+        groups = small_values.find(draws, own, below)
+        ratio = allowed.norm / allowed.framework_error if allowed.framework_error else 1.0
+        ratio = max(small_values.FACTOR, ratio)
+        by_value = decades.find(draws[: len(own)], own, below, ratio)
+        pool.allowances[number] = replace(allowed, faint=groups, decades=by_value)
         for held in plain:
-            held.allowed[number] = replace(held.allowed[number], faint=groups)
+            held.allowed[number] = replace(held.allowed[number], faint=groups, decades=by_value)
 
 
 def _families(pool: CasePool) -> list[str]:
@@ -565,4 +567,5 @@ def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
         a.rule if a.rule == b.rule else "rounding",
         a.faint,
         max(a.apart, b.apart),
+        a.decades,
     )
