@@ -13,7 +13,7 @@ from ...settings import task_seconds, timing_effort
 from ...targets import DeviceFamily, cpu
 from ...types import Operator
 from ...wire import buffers, frames
-from ...workers import operators
+from ...workers import operators, rounding
 from ...workers.families import FAMILIES, SHIFT
 from ..correctness import decades, distance, oracle, small_values
 from ..device import host_memory
@@ -171,7 +171,7 @@ class Drawer:
         if pool.timing:
             return
         one_by_one = self._family.ONE_BY_ONE
-        each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
+        each = pool.input_bytes + pool.slot_bytes + pool.turned_bytes + 2 * buffers.ALIGN
         length_us, most = (
             (HOST_BURST_US, MOST_HOST_CALLS) if one_by_one else (DEVICE_BURST_US, MAX_CALLS)
         )
@@ -287,16 +287,29 @@ class Drawer:
         """One set with precise expectations."""
         # the unused pages of a plan, and what is left of one
         between = buffers.ALIGN * (1 + 2 * len(pool.outputs["leaves"]))
-        inputs, expected, framework = self._rooms(
-            pool.input_bytes, between + pool.precise_bytes, pool.slot_bytes
+        slack = _slack(pool, family)
+        rooms = self._rooms(
+            pool.input_bytes,
+            between + pool.precise_bytes,
+            pool.slot_bytes,
+            *([pool.slot_bytes] * len(rounding.SIDES) if slack else []),
         )
-        asked = {"case": pool.name, "seed": secrets.randbits(48), "family": family}
-        data = self._worker.data(
-            self._filled("make_set", [inputs, expected, framework], TASK_SECONDS, asked)
-        )
+        inputs, expected, framework, *turned = rooms
+        seed = secrets.randbits(48)
+        asked = {"case": pool.name, "seed": seed, "family": family, "slack": slack}
+        data = self._worker.data(self._filled("make_set", rooms, TASK_SECONDS, asked))
         wanted = self._placed(expected.tensors(data["expected"]))
         own = self._placed(framework.tensors(pool.outputs))
-        return InputSet(inputs.file(), 0, data["layout"], wanted, family, data["finite"], own)
+        return InputSet(
+            inputs.file(),
+            0,
+            data["layout"],
+            wanted,
+            family,
+            data["finite"],
+            own,
+            turned=[self._placed(room.tensors(pool.outputs)) for room in turned],
+        )
 
     def _group(self, pool: CasePool, families: list[str]) -> Group:
         """Sets of these families for one timed burst, with expectations in the outputs' own
@@ -308,22 +321,23 @@ class Drawer:
             else buffers.integers(pool.outputs)
         )
         outputs = calls * pool.slot_bytes
-        inputs, *results = self._rooms(calls * stride, outputs, *([outputs] if chosen else []))
+        slacks = [_slack(pool, family) for family in families]
+        others = [outputs] * (bool(chosen) + (len(rounding.SIDES) if slacks[0] else 0))
+        inputs, *results = self._rooms(calls * stride, outputs, *others)
         asked = {
             "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)],
-            "families": families, "stride": stride, "slot_bytes": pool.slot_bytes,
+            "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
             "framework": chosen,
         }  # fmt: skip
         layouts = self._worker.data(
             self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked)
         )
         held = inputs.file()
-        wanted, *others = (
+        wanted, *rest = (
             self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
         )
-        framework = [
-            others[0][number] if number in chosen else None for number in range(len(wanted))
-        ]
+        framework = [rest[0][number] if number in chosen else None for number in range(len(wanted))]
+        turned = rest[bool(chosen) :]
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
         sets = [
             InputSet(
@@ -332,10 +346,11 @@ class Drawer:
                 one if layout == one else layout,
                 [output[number] for output in wanted],
                 family,
+                turned=[[output[number] for output in side] for side in turned],
             )
             for number, (layout, family) in enumerate(zip(layouts, families, strict=True))
         ]
-        return Group(sets, wanted, framework)
+        return Group(sets, wanted, framework, turned)
 
     def _rooms(self, *sizes: int) -> list[set_memory.Room]:
         """Memory for inputs, and for what is expected."""
@@ -497,6 +512,14 @@ def _growth(terms: int, family: str) -> float:
         "uneven": max(64.0, repeated), "named": max(64.0, repeated),
     }  # fmt: skip
     return float(growths.get(family, repeated))
+
+
+def _slack(pool: CasePool, family: str) -> float:
+    """What an honest kernel may be off by before it rounds to whole numbers, relative to the value
+    and to the root mean square of all: the oracle's floor in the precision of the reference."""
+    terms = max(pool.reductions)
+    base = oracle.floor("float32", terms, _growth(terms, family))
+    return base * pool.roundoff / oracle.ROUNDOFF["float32"]
 
 
 def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
