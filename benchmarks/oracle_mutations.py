@@ -158,7 +158,10 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
             for pool, sets in draws:
                 for (state, held), (form, module) in ((s, m) for s in sets for m in loaded.items()):
                     for number, output in enumerate(outputs_of(module, pool, state, held)):
-                        wanted, limits = held.expected[number], {held.family: held.allowed[number]}
+                        wanted, limits = (
+                            held.wanted(number, output),
+                            {held.family: held.allowed[number]},
+                        )
                         if (known := timed.get((pool.name, held.family))) is not None:
                             limits[f"{held.family}, timed"] = oracle.of_timed_call(
                                 known[number], wanted, 0.0

@@ -23,17 +23,19 @@ from functools import partial
 from typing import Any
 
 from ..wire import buffers, device_memory
-from ..wire.nesting import changed, tensors_of
+from ..wire.nesting import tensors_of
 from ..wire.task_lines import CONSTRUCTOR, FORWARD, Lines
 from . import (
     compile_cache,
     dataflow,
     families,
+    high_precision,
     host,
     modules,
     operators,
     parameter_states,
     placement,
+    rounding,
     task_file,
     tensor_relations,
     traffic,
@@ -159,7 +161,7 @@ class ReferenceHost(host.Host):
             self.live[case] = Live(
                 spec,
                 model,
-                _double(model) if doubled else model,
+                high_precision.double(model) if doubled else model,
                 init,
                 kept,
                 outputs,
@@ -217,13 +219,20 @@ class ReferenceHost(host.Host):
         self._take(case, list(buffers.read(fds[0], layout)))
 
     def on_make_set(
-        self, fds: list[int], case: str, seed: int, family: str, sizes: Sequence[int] = ()
+        self,
+        fds: list[int],
+        case: str,
+        seed: int,
+        family: str,
+        slack: float,
+        sizes: Sequence[int] = (),
     ) -> dict[str, Any]:
         """Draw one input set, and its expected outputs in float64 where they are floating.
-        Descriptors: inputs, expected, the framework's own result. sizes: of memory on the device,
-        where they are that, in bytes."""
-        write = _writers(fds, sizes)
-        made: dict[str, Any] = self._problem(lambda: self._make_set(write, case, seed, family))
+        Descriptors: inputs, expected, the framework's own result, and where there is slack in what
+        is rounded to whole numbers (see rounding.turned) what that leads to. sizes: of memory on
+        the device, where they are that, in bytes."""
+        write, known = _writers(fds, sizes), (case, seed, family, slack)
+        made: dict[str, Any] = self._problem(lambda: self._make_set(write, *known))
         self._complete()
         return made
 
@@ -233,22 +242,22 @@ class ReferenceHost(host.Host):
         case: str,
         seeds: list[int],
         families: list[str],
+        slacks: list[float],
         stride: int,
         slot_bytes: int,
         framework: list[int],
         sizes: Sequence[int] = (),
     ) -> list[buffers.Layout]:
-        """Draw input sets, a seed and a family each, `stride` bytes apart, and their expected
-        outputs, rounded to the outputs' dtypes, in slots of their own. Descriptors: inputs,
-        expected and the framework's own of the outputs numbered `framework`, if any; sizes: as in
-        `on_make_set`. The sets' layouts."""
+        """Draw input sets, a seed, a family and a slack each, `stride` bytes apart, and their
+        expected outputs, rounded to the outputs' dtypes, in slots of their own. Descriptors:
+        inputs, expected, the framework's own of the outputs numbered `framework`, if any, and the
+        last ones of `on_make_set`; sizes: as there. The sets' layouts."""
         write = _writers(fds, sizes)
 
         def one(number: int) -> buffers.Layout:
-            base, expected_base = number * stride, number * slot_bytes
-            return self._make_one(
-                write, case, seeds[number], families[number], base, expected_base, framework
-            )
+            bases = number * stride, number * slot_bytes
+            known = case, seeds[number], families[number], slacks[number]
+            return self._make_one(write, *known, *bases, framework)
 
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
             layouts = [self._problem(partial(one, number)) for number in range(len(seeds))]
@@ -380,7 +389,13 @@ class ReferenceHost(host.Host):
                 k: [list(v.shape), str(v.dtype).removeprefix("torch.")]
                 for k, v in modules.state(model).items()
             }
-            precise, doubled = self._precise(model, upstream, inputs)
+            precise, doubled = high_precision.precise(model, upstream, inputs)
+            wide = high_precision.doubled(inputs) if doubled else inputs
+            roundoff = (
+                rounding.unit(call, inputs, host.forward(precise, upstream), wide)
+                if rounding.among(recorder.counts())
+                else 0.0
+            )
             self.live[name] = Live(
                 spec,
                 model,
@@ -414,6 +429,7 @@ class ReferenceHost(host.Host):
             "upstream": upstream,
             "terms": recorder.terms,
             "pointwise": recorder.pointwise,
+            "roundoff": roundoff,
         }
 
     def _graph(self, live: Live, seed: int) -> list[list[Any]]:
@@ -453,13 +469,13 @@ class ReferenceHost(host.Host):
             return list(placement.move(self.file.inputs(spec), self._drawn_on))
 
     def _make_set(
-        self, write: Sequence[_Write], case: str, seed: int, family: str
+        self, write: Sequence[_Write], case: str, seed: int, family: str, slack: float
     ) -> dict[str, Any]:
         import torch
 
         live = self.live[case]
         with self._all_threads():
-            inputs, there, expected = self._answer(live, seed, family)
+            inputs, there, expected, turned = self._answer(live, seed, family, slack)
             layout = self._plan(inputs, "get_inputs")
             write[0](layout, inputs)
             finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
@@ -474,6 +490,8 @@ class ReferenceHost(host.Host):
                 live.outputs,
                 [t.contiguous() for t in host.forward(live.model, live.upstream)(there)],
             )
+            for put, found in zip(write[3:], turned, strict=True):
+                put(live.outputs, found)
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
     def _make_one(
@@ -482,6 +500,7 @@ class ReferenceHost(host.Host):
         case: str,
         seed: int,
         family: str,
+        slack: float,
         base: int,
         expected_base: int,
         framework: list[int],
@@ -489,7 +508,7 @@ class ReferenceHost(host.Host):
         import torch
 
         live = self.live[case]
-        inputs, there, expected = self._answer(live, seed, family)
+        inputs, there, expected, turned = self._answer(live, seed, family, slack)
         layout = self._plan(inputs, "get_inputs")
         write[0](layout, inputs, base)
         dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
@@ -506,11 +525,15 @@ class ReferenceHost(host.Host):
                 [own[number] for number in framework],
                 expected_base,
             )
+        for put, found in zip(write[len(write) - len(turned) :], turned, strict=True):
+            put(live.outputs, found, expected_base)
         return layout
 
-    def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
-        """Inputs, upstream gradients among them, the same on the device, and what the reference in
-        high precision makes of them."""
+    def _answer(
+        self, live: Live, seed: int, family: str, slack: float
+    ) -> tuple[list[Any], list[Any], list[Any], list[list[Any]]]:
+        """Inputs, upstream gradients among them, the same on the device, what the reference in high
+        precision makes of them, and what it gives where values near a tie go the other way."""
         import torch
 
         drawn = self._draw(live.spec, seed)
@@ -528,7 +551,7 @@ class ReferenceHost(host.Host):
         inputs = families.vary([*drawn, *upstream], family, seed + 1)
         call = host.forward(live.precise, live.upstream)
         there = placement.move(inputs, self._device)
-        arguments = _doubled(there) if live.doubled else there
+        arguments = high_precision.doubled(there) if live.doubled else there
         expected = task_file.attempt(
             lambda: call(arguments), f"{_CALL} in float64", self.lines, *FORWARD
         )
@@ -537,7 +560,8 @@ class ReferenceHost(host.Host):
                 f"{self.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
                 "they must be fixed for a case (shapes vary through CASES)"
             )
-        return inputs, there, expected
+        dtypes = [getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"]]
+        return inputs, there, expected, rounding.turned(call, arguments, slack, dtypes)
 
     def _baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
         import torch
@@ -573,15 +597,6 @@ class ReferenceHost(host.Host):
         self.prepared[f"{case}/{name}"] = host.Prepared(
             call, live.outputs, mapped, slot_bytes, self._device, targets
         )
-
-    def _precise(self, model: Any, upstream: list[int], inputs: list[Any]) -> tuple[Any, bool]:
-        """The model in float64, if it can run so."""
-        try:
-            precise = _double(model)
-            host.forward(precise, upstream)(_doubled(inputs))
-        except Exception:  # a dtype written into the reference; the caller reports it as a note
-            return model, False
-        return precise, True
 
     def _plan(self, value: Any, function: str) -> buffers.Layout:
         try:
@@ -637,17 +652,8 @@ def _to_file(fd: int, layout: buffers.Layout, value: Any, base: int = 0) -> None
     buffers.write(fd, layout, placement.move(value, "cpu"), base)
 
 
-def _double(model: Any) -> Any:
-    """A copy in float64; a plain function as it is: its inputs decide."""
-    return copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
-
-
 def _continuous(value: Any) -> bool:
     return bool(value.is_floating_point() or value.is_complex())
-
-
-def _doubled(inputs: list[Any]) -> Any:
-    return changed(inputs, lambda t: t.double() if t.is_floating_point() else t)
 
 
 class _Printed(io.TextIOBase):

@@ -146,7 +146,8 @@ def _right_when_silenced(
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
         return False  # it needs what its kernels give
     tensors = slots.tensors(pool.outputs, 0)
-    known = zip(tensors, unseen.expected, unseen.allowed, unseen.framework, strict=True)
+    known = zip(tensors, unseen.allowed, unseen.framework, strict=True)
     return all(
-        oracle.right(own, want, allowed, framework) for own, want, allowed, framework in known
+        oracle.right(own, unseen.wanted(number, own), allowed, framework)
+        for number, (own, allowed, framework) in enumerate(known)
     )

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from . import error_map, wrong_rows
+from .decades import Decade, lost_anywhere
 from .distance import all_finite, apart, blocks, measure, rms, rms_of, same_bits
 from .small_values import Faint, lost
 
@@ -72,7 +73,8 @@ class Allowance:
     norm, row: relative, of the whole and of a row. element: times (|r| + rms(r)), of one element;
     least: absolute, what one element may be off by in any case. rule: "integers" allows an element
     its own rounding, "equal" nothing. faint: elements that none of these limits would miss, see
-    there. apart: as norm, of what neighbours along a row do not share.
+    there. apart: as norm, of what neighbours along a row do not share. decades: as faint, wherever
+    such elements lie in a draw.
     """
 
     norm: float
@@ -83,6 +85,7 @@ class Allowance:
     rule: Rule = "rounding"
     faint: tuple[Faint, ...] = ()
     apart: float = math.inf
+    decades: tuple[Decade, ...] = ()
 
 
 def floor(dtype: str, reduction: int, growth: float = 1.0) -> float:
@@ -224,6 +227,7 @@ def widened(a: Allowance, factor: float = 2.0) -> Allowance:
         least=factor * a.least,
         faint=(),
         apart=factor * a.apart,
+        decades=(),
     )
 
 
@@ -350,7 +354,7 @@ def surely_right(
     if not own.is_floating_point() or allowed.rule == "equal":
         right = own == wanted
         return bool((right if framework is None else right | (own == framework)).all())
-    if allowed.rule != "rounding" or allowed.faint or own.numel() == 0:
+    if allowed.rule != "rounding" or allowed.faint or allowed.decades or own.numel() == 0:
         return False
     wanted = wanted.double().reshape(len(wanted), -1)
     difference = own.double().reshape(len(own), -1).sub_(wanted)
@@ -435,7 +439,10 @@ def _judge(
     if fits and distance.error > allowed.apart:
         fits = apart(candidate, expected) <= allowed.apart
     right = Finding(None, distance.error, allowed.framework_error, allowed.norm, "", equal)
-    if fits and (drowned := lost(candidate, expected, allowed.faint)):
+    if fits and (
+        drowned := lost(candidate, expected, allowed.faint)
+        or lost_anywhere(candidate, expected, allowed.decades)
+    ):
         return _drowned(candidate, expected, drowned, explain)
     if fits and (distance.excess <= offset * distance.rms or distance.worst <= allowed.least):
         return right
@@ -484,7 +491,7 @@ def _beyond(
 def _drowned(
     candidate: torch.Tensor,
     expected: torch.Tensor,
-    drowned: tuple[Faint, float, torch.Tensor],
+    drowned: tuple[Faint | Decade, float, torch.Tensor],
     explain: Explain,
 ) -> Finding:
     import torch

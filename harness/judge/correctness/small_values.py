@@ -53,8 +53,8 @@ def find(
     if not all(0 < size < math.inf for size in sizes):
         return ()
     # what may be flushed to zero is not asked for
-    tiny = max(4 * torch.finfo(framework[0].dtype).tiny, LEAST_VALUE) / min(sizes)
-    candidates, largest = _between(draws, sizes, tiny, below)
+    tiny = least_value(framework[0].dtype) / min(sizes)
+    candidates, largest = between(draws, sizes, tiny, below)
     least = max(LEAST_COUNT, LEAST_SHARE * draws[0].numel())
     if candidates.numel() < least:
         return ()
@@ -76,7 +76,14 @@ def find(
     return tuple(found)
 
 
-def _between(
+def least_value(dtype: torch.dtype) -> float:
+    """Below it a result of this dtype may be flushed to zero."""
+    import torch
+
+    return max(4 * torch.finfo(dtype).tiny, LEAST_VALUE)
+
+
+def between(
     draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, high: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The flat places whose largest value over all draws, relative to these sizes, lies between two

@@ -269,7 +269,10 @@ class _CaseCheck:
                 self.reproducible &= number not in known
                 known.setdefault(number, output.clone())
                 finding = oracle.compare(
-                    output, held.expected[number], held.allowed[number], held.framework[number]
+                    output,
+                    held.wanted(number, output),
+                    held.allowed[number],
+                    held.framework[number],
                 )
                 if finding.signal is not None:
                     text = (
@@ -327,12 +330,12 @@ class _CaseCheck:
         # it is wrong already, and what happens here adds nothing but values
         except (Failure, WorkerFailed):
             return "", ""
-        own, wanted, allowed, framework = (
+        own, allowed, framework = (
             self._outputs(1)[0][number],
-            held.expected[number],
             held.allowed[number],
             held.framework[number],
         )
+        wanted = held.wanted(number, own)
         told = oracle.values(own, wanted, allowed, framework)
         if not told:
             return "", ""
@@ -391,7 +394,11 @@ class _CaseCheck:
     ) -> None:
         bitwise = self.context.bitwise and held.family != "special"
         finding = oracle.compare(
-            output, held.expected[number], held.allowed[number], held.framework[number], bitwise
+            output,
+            held.wanted(number, output),
+            held.allowed[number],
+            held.framework[number],
+            bitwise,
         )
         if finding.signal is None:
             self.findings.append(finding)
@@ -486,7 +493,8 @@ def _special_input(held: InputSet) -> str:
 
 def _right(output: Any, number: int, held: InputSet) -> bool:
     """Whether an output is right for these inputs."""
-    return oracle.right(output, held.expected[number], held.allowed[number], held.framework[number])
+    wanted = held.wanted(number, output)
+    return oracle.right(output, wanted, held.allowed[number], held.framework[number])
 
 
 def _finite(value: float) -> float | None:

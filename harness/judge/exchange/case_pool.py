@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire import buffers
-from ...workers import families, operators
+from ...workers import families, operators, rounding
 from ..correctness import oracle
 from .input_sets import Group, Half, InputSet
 
@@ -100,8 +100,19 @@ class CasePool:
     @property
     def set_bytes(self) -> int:
         """Of a checking set: inputs, what is expected in double precision, and the framework's
-        own."""
-        return self.input_bytes + self.precise_bytes + self.slot_bytes
+        own, and what else is right."""
+        return self.input_bytes + self.precise_bytes + self.slot_bytes + self.turned_bytes
+
+    @property
+    def turned_bytes(self) -> int:
+        """Of one call's outputs where rounding to whole numbers goes the other way."""
+        return len(rounding.SIDES) * self.slot_bytes if self.roundoff else 0
+
+    @property
+    def roundoff(self) -> float:
+        """The unit roundoff of what the reference rounds to whole numbers, 0 for nothing that had
+        been rounded before."""
+        return float(self.describe["roundoff"])
 
     @property
     def input_bytes(self) -> int:

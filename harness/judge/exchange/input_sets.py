@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...wire import buffers
-from ..correctness import oracle
+from ..correctness import oracle, ties
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,8 @@ class InputSet:
     (checking sets) as mapped tensors.
 
     allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the
-    expected outputs.
+    expected outputs. turned: what outputs are where rounding to whole numbers goes the other way:
+    none, or lists of all; see `ties`.
     """
 
     file: InputFile
@@ -55,17 +56,29 @@ class InputSet:
     finite: bool = True
     framework: list[torch.Tensor] = field(default_factory=list)
     allowed: list[oracle.Allowance] = field(default_factory=list)
+    turned: list[list[torch.Tensor]] = field(default_factory=list)
+
+    def wanted(self, number: int, output: torch.Tensor) -> torch.Tensor:
+        """What is expected of an output, where it may be either of two numbers the nearer one."""
+        others = [side[number] for side in self.turned]
+        return ties.settled(output, self.expected[number], others)
 
 
 @dataclass
 class Group:
     """The sets of one timed burst, in one file: mapping a file takes longer than a small call.
     expected: of each output, one behind the other for all sets. framework: the framework's own,
-    likewise, of outputs that are not floating; None of others."""
+    likewise, of outputs that are not floating; None of others. turned: as the sets', likewise."""
 
     sets: list[InputSet]
     expected: list[torch.Tensor]
     framework: list[torch.Tensor | None]
+    turned: list[list[torch.Tensor]] = field(default_factory=list)
+
+    def wanted(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
+        """As InputSet.wanted, for an output of all sets."""
+        others = [side[number] for side in self.turned]
+        return ties.settled(outputs, self.expected[number], others)
 
     def alone(self) -> list[Group]:
         """Each of the sets as a group of its own."""
@@ -74,6 +87,7 @@ class Group:
                 [held],
                 [each[number : number + 1] for each in self.expected],
                 [each if each is None else each[number : number + 1] for each in self.framework],
+                [[each[number : number + 1] for each in side] for side in self.turned],
             )
             for number, held in enumerate(self.sets)
         ]

@@ -13,9 +13,9 @@ from ...settings import task_seconds, timing_effort
 from ...targets import DeviceFamily, cpu
 from ...types import Operator
 from ...wire import buffers, frames
-from ...workers import operators, parameter_states
+from ...workers import operators, parameter_states, rounding
 from ...workers.families import FAMILIES, PLAIN, SHIFT, are_exact
-from ..correctness import distance, oracle, small_values
+from ..correctness import decades, distance, oracle, small_values
 from ..device import host_memory
 from ..errors import WorkerFailed
 from ..exchange import device_link, input_sets
@@ -192,7 +192,7 @@ class Drawer:
         if pool.timing:
             return
         one_by_one = self._family.ONE_BY_ONE
-        each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
+        each = pool.input_bytes + pool.slot_bytes + pool.turned_bytes + 2 * buffers.ALIGN
         length_us, most = (
             (HOST_BURST_US, MOST_HOST_CALLS) if one_by_one else (DEVICE_BURST_US, MAX_CALLS)
         )
@@ -308,16 +308,29 @@ class Drawer:
         """One set with precise expectations."""
         # the unused pages of a plan, and what is left of one
         between = buffers.ALIGN * (1 + 2 * len(pool.outputs["leaves"]))
-        inputs, expected, framework = self._rooms(
-            pool.input_bytes, between + pool.precise_bytes, pool.slot_bytes
+        slack = _slack(pool, family)
+        rooms = self._rooms(
+            pool.input_bytes,
+            between + pool.precise_bytes,
+            pool.slot_bytes,
+            *([pool.slot_bytes] * len(rounding.SIDES) if slack else []),
         )
-        asked = {"case": pool.name, "seed": secrets.randbits(48), "family": family}
-        data = self._worker.data(
-            self._filled("make_set", [inputs, expected, framework], TASK_SECONDS, asked)
-        )
+        inputs, expected, framework, *turned = rooms
+        seed = secrets.randbits(48)
+        asked = {"case": pool.name, "seed": seed, "family": family, "slack": slack}
+        data = self._worker.data(self._filled("make_set", rooms, TASK_SECONDS, asked))
         wanted = self._placed(expected.tensors(data["expected"]))
         own = self._placed(framework.tensors(pool.outputs))
-        return InputSet(inputs.file(), 0, data["layout"], wanted, family, data["finite"], own)
+        return InputSet(
+            inputs.file(),
+            0,
+            data["layout"],
+            wanted,
+            family,
+            data["finite"],
+            own,
+            turned=[self._placed(room.tensors(pool.outputs)) for room in turned],
+        )
 
     def _group(self, pool: CasePool, families: list[str]) -> Group:
         """Sets of these families for one timed burst, with expectations in the outputs' own
@@ -329,22 +342,23 @@ class Drawer:
             else buffers.integers(pool.outputs)
         )
         outputs = calls * pool.slot_bytes
-        inputs, *results = self._rooms(calls * stride, outputs, *([outputs] if chosen else []))
+        slacks = [_slack(pool, family) for family in families]
+        others = [outputs] * (bool(chosen) + (len(rounding.SIDES) if slacks[0] else 0))
+        inputs, *results = self._rooms(calls * stride, outputs, *others)
         asked = {
             "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)],
-            "families": families, "stride": stride, "slot_bytes": pool.slot_bytes,
+            "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
             "framework": chosen,
         }  # fmt: skip
         layouts = self._worker.data(
             self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked)
         )
         held = inputs.file()
-        wanted, *others = (
+        wanted, *rest = (
             self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
         )
-        framework = [
-            others[0][number] if number in chosen else None for number in range(len(wanted))
-        ]
+        framework = [rest[0][number] if number in chosen else None for number in range(len(wanted))]
+        turned = rest[bool(chosen) :]
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
         sets = [
             InputSet(
@@ -353,10 +367,11 @@ class Drawer:
                 one if layout == one else layout,
                 [output[number] for output in wanted],
                 family,
+                turned=[[output[number] for output in side] for side in turned],
             )
             for number, (layout, family) in enumerate(zip(layouts, families, strict=True))
         ]
-        return Group(sets, wanted, framework)
+        return Group(sets, wanted, framework, turned)
 
     def _rooms(self, *sizes: int) -> list[set_memory.Room]:
         """Memory for inputs, and for what is expected."""
@@ -438,7 +453,7 @@ def timed_families(borne: Sequence[str], count: int) -> list[str]:
 
 
 def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]) -> None:
-    """Ask more of the elements that drown in each of the plain draws."""
+    """Ask more of the elements that drown in plain draws, in each the same or others."""
     for number, allowed in enumerate(pool.allowances):
         own = [oracle.real(held.framework[number]) for held in plain]
         if not own[0].is_floating_point() or allowed.rule == "equal":
@@ -447,12 +462,14 @@ def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch
             oracle.real(expected)
             for expected in (*(held.expected[number] for held in plain), again[number])
         ]
-        groups = small_values.find(
-            draws, own, max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
-        )
-        pool.allowances[number] = replace(allowed, faint=groups)
+        below = max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
+        groups = small_values.find(draws, own, below)
+        ratio = allowed.norm / allowed.framework_error if allowed.framework_error else 1.0
+        ratio = max(small_values.FACTOR, ratio)
+        by_value = decades.find(draws[: len(own)], own, below, ratio)
+        pool.allowances[number] = replace(allowed, faint=groups, decades=by_value)
         for held in plain:
-            held.allowed[number] = replace(held.allowed[number], faint=groups)
+            held.allowed[number] = replace(held.allowed[number], faint=groups, decades=by_value)
 
 
 def _families(pool: CasePool) -> list[str]:
@@ -524,6 +541,14 @@ def _growth(terms: int, family: str) -> float:
     return float(growths.get(family, repeated))
 
 
+def _slack(pool: CasePool, family: str) -> float:
+    """What an honest kernel may be off by before it rounds to whole numbers, relative to the value
+    and to the root mean square of all: the oracle's floor in the precision of the reference."""
+    terms = max(pool.reductions)
+    base = oracle.floor("float32", terms, _growth(terms, family))
+    return base * pool.roundoff / oracle.ROUNDOFF["float32"]
+
+
 def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
     """Factors on the whole floor for inputs that were scaled down: an error counts as large as it
     would be at the task's own scale."""
@@ -592,4 +617,5 @@ def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
         a.rule if a.rule == b.rule else "rounding",
         a.faint,
         max(a.apart, b.apart),
+        a.decades,
     )

@@ -495,9 +495,10 @@ def _screen(handle: OpenTask, pool: CasePool, baseline: str) -> float:
 
 def _baseline_wrong(pool: CasePool, slots: Slots, held: InputSet) -> str:
     own = slots.tensors(pool.outputs, 0)
-    for output, expected, allowed, framework in zip(
-        own, held.expected, pool.allowances, held.framework, strict=True
+    for number, (output, allowed, framework) in enumerate(
+        zip(own, pool.allowances, held.framework, strict=True)
     ):
+        expected = held.wanted(number, output)
         finding = oracle.compare(
             output, expected, replace(oracle.widened(allowed), rule="rounding"), framework
         )  # the user chose it

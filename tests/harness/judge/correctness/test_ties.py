@@ -1,0 +1,67 @@
+"""What is expected where either of two neighbours is right."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from harness.judge.correctness import oracle, ties
+
+
+def of(dtype: torch.dtype) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Sixteen values, and what else is right: 4 in place of 5, and 12 in place of 11."""
+    wanted = torch.arange(16.0, dtype=torch.float64).reshape(4, 4)
+    wanted = wanted if dtype.is_floating_point else wanted.to(dtype)
+    down, up = wanted.to(dtype).clone(), wanted.to(dtype).clone()
+    down.view(-1)[5], up.view(-1)[11] = 4, 12
+    return wanted, [down, up]
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32, torch.bfloat16])
+def test_either_neighbour_is_right_where_there_are_two(dtype: torch.dtype) -> None:
+    wanted, turned = of(dtype)
+    own = wanted.to(dtype).clone()
+    for place, value in ((5, 4), (11, 12)):
+        own.view(-1)[place] = value
+        found = ties.settled(own, wanted, turned)
+        assert torch.equal(found.to(dtype), own)
+    assert torch.equal(wanted.to(dtype).view(-1)[[5, 11]], torch.tensor([5, 11], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32])
+@pytest.mark.parametrize(("place", "value"), [(6, 5), (5, 6), (11, 10), (5, 3), (0, 1)])
+def test_and_nothing_else_is(dtype: torch.dtype, place: int, value: int) -> None:
+    wanted, turned = of(dtype)
+    own = wanted.to(dtype).clone()
+    own.view(-1)[place] = value
+    found = ties.settled(own, wanted, turned)
+    allowed = oracle.allowance(wanted, wanted.to(dtype), 16)
+    assert oracle.compare(own, found, allowed, wanted.to(dtype)).signal is not None
+
+
+def test_without_alternatives_what_is_expected_stays() -> None:
+    wanted, _ = of(torch.float32)
+    assert ties.settled(wanted.float(), wanted, []) is wanted
+    assert ties.settled(wanted.float(), wanted, [wanted.float()] * 2) is wanted
+
+
+def test_values_that_are_no_numbers_stay_as_they_are() -> None:
+    wanted, turned = of(torch.float32)
+    for each in (wanted, *turned):
+        each.view(-1)[:3] = torch.tensor([math.nan, math.inf, -math.inf])
+    found = ties.settled(wanted.float(), wanted, turned)
+    assert torch.equal(found.isnan(), wanted.isnan())
+    own = wanted.float()
+    own.view(-1)[5] = math.nan
+    assert float(ties.settled(own, wanted, turned).view(-1)[5]) == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.complex64, torch.bool])
+def test_every_dtype_of_an_output_can_be_asked(dtype: torch.dtype) -> None:
+    wanted = torch.ones(4, 4).to(dtype)
+    assert torch.equal(
+        ties.settled(wanted, wanted, [wanted.clone()] * 2).to(torch.complex64),
+        torch.ones(4, 4, dtype=torch.complex64),
+    )

@@ -1,0 +1,147 @@
+"""Where a task rounds to whole numbers, and what else is right there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from harness.workers import high_precision, operators, rounding
+
+SLACK = 34 * rounding.SINGLE
+Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+
+
+def quantized(given: list[torch.Tensor]) -> list[torch.Tensor]:
+    (x,) = given
+    return [torch.round(x / (x.abs().amax(1, keepdim=True) / 127)).to(torch.int8)]
+
+
+def on_a_grid(given: list[torch.Tensor]) -> list[torch.Tensor]:
+    (x,) = given
+    step = x.abs().amax(1, keepdim=True) / 127
+    return [torch.round(x / step) * step]
+
+
+def inputs(rows: int = 512) -> list[torch.Tensor]:
+    return [torch.randn(rows, 512, generator=torch.Generator().manual_seed(1))]
+
+
+def unit(call: Call, given: list[torch.Tensor]) -> float:
+    return rounding.unit(call, given, call, high_precision.doubled(given))
+
+
+def test_a_quotient_is_rounded_before_it_is_rounded() -> None:
+    assert unit(quantized, inputs()) == rounding.SINGLE
+    assert unit(quantized, high_precision.doubled(inputs())) == 2.0**-53
+    assert unit(quantized, [inputs()[0].bfloat16()]) == rounding.SINGLE
+
+
+def test_so_it_is_where_the_reference_names_a_dtype() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return quantized([given[0].float()])
+
+    assert unit(call, [inputs()[0].bfloat16()]) == rounding.SINGLE
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given: [torch.round(given[0])],
+        lambda given: [torch.round(given[0] * 0.5)],
+        lambda given: [torch.relu(given[0].float()).round_()],
+        lambda given: [given[0].clone().argmax(1)],
+    ],
+)
+def test_what_is_exact_before_is_decided_by_the_rule(call: Call) -> None:
+    assert unit(call, inputs()) == 0.0
+
+
+def test_an_operator_that_divides_is_taken_for_a_quotient() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [torch.fake_quantize_per_tensor_affine(given[0], 0.1, 0, -128, 127)]
+
+    assert unit(call, inputs()) == rounding.SINGLE
+    low, high = rounding.turned(call, inputs(), SLACK, [torch.float32])[:2]
+    wrong = (low[0] != call(inputs())[0]) | (high[0] != call(inputs())[0])
+    assert 0 < int(wrong.sum()) < 0.001 * wrong.numel()
+
+
+def test_it_is_known_by_name() -> None:
+    with operators.Recorder() as recorder:
+        quantized(inputs())
+    assert rounding.among(recorder.counts())
+    assert not rounding.among(["aten.argmax.default", "aten.floor.default", "call"])
+
+
+@pytest.mark.parametrize("call", [quantized, on_a_grid])
+def test_whoever_multiplies_by_the_reciprocal_gets_one_of_both(call: Call) -> None:
+    (x,) = inputs(4096)
+    most = x.abs().amax(1, keepdim=True)
+    given = high_precision.doubled([x])
+    wanted = call(given)[0]
+    known = [wanted, *(side[0] for side in rounding.turned(call, given, SLACK, [wanted.dtype]))]
+    if wanted.is_floating_point():
+        known = [(each / (most.double() / 127)).round() for each in known]
+    own = torch.round(x * (127 / most))
+    assert bool((own != known[0]).any())
+    assert bool(torch.stack([own == each for each in known]).any(0).all())
+
+
+def test_few_have_two_neighbours_and_these_lie_side_by_side() -> None:
+    given = high_precision.doubled(inputs())
+    wanted = quantized(given)[0].int()
+    low, high = (
+        side[0].int() for side in rounding.turned(quantized, given, SLACK, [torch.int8])[:2]
+    )
+    open_ones = low != high
+    # of values anywhere, those within SLACK (|v| + rms) on either side of a tie
+    value = given[0] / (given[0].abs().amax(1, keepdim=True) / 127)
+    usual = float((2 * SLACK * (value.abs() + value.square().mean().sqrt())).mean())
+    assert 0.5 * usual < float(open_ones.double().mean()) < 2 * usual
+    assert int((high - low).max()) == 1
+    assert int((high - low).min()) == 0
+    assert bool(((wanted == low) | (wanted == high)).all())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.trunc,
+        torch.floor,
+        lambda v: torch.where(torch.arange(512)[:, None] == 7, v.round() + 1, v.round()),
+    ],
+)
+def test_other_roundings_gain_nothing(wrong: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    (x,) = inputs()
+    given = high_precision.doubled([x])
+    known = [
+        quantized(given)[0],
+        *(s[0] for s in rounding.turned(quantized, given, 1, [torch.int8])),
+    ]
+    own = wrong(x / (x.abs().amax(1, keepdim=True) / 127)).to(torch.int8)
+    bad = ~torch.stack([own == each for each in known]).any(0)
+    # with all the slack that there can be
+    assert int(bad.sum()) > 0.9 * int((own != known[0]).sum())
+
+
+def test_arguments_that_are_no_numbers_move_nobody_else() -> None:
+    given = high_precision.doubled(inputs())
+    low, high = rounding.turned(on_a_grid, given, SLACK, [torch.float64])[:2]
+    given[0][0, 0], given[0][1, 0] = float("nan"), float("inf")
+    spoilt = rounding.turned(on_a_grid, given, SLACK, [torch.float64])[:2]
+    for side, other in zip((low, high), spoilt, strict=True):
+        same = side[0][2:] == other[0][2:]
+        assert float(same.double().mean()) > 0.999
+
+
+def test_decimals_have_steps_of_their_own() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [torch.round(given[0] / 3, decimals=2)]
+
+    given = high_precision.doubled(inputs())
+    low, high = (side[0] for side in rounding.turned(call, given, 1, [torch.float64])[:2])
+    assert float((high - low).max()) == pytest.approx(0.01)
+    # MOST on either side
+    assert float((high != low).double().mean()) == pytest.approx(2 * rounding.MOST, rel=0.2)
