@@ -20,7 +20,7 @@ def told(verify_s: float, *, cached: bool = False) -> api.Evaluated:
     return api.Evaluated("submit", evaluation, cached=cached)
 
 
-def test_work_that_overlaps_counts_once_and_what_waits_for_authors_is_not_idle() -> None:
+def test_work_that_overlaps_counts_once_and_authors_leave_nothing_idle() -> None:
     clock = Clock()
     meter = UseMeter(Spent(device_seconds=50.0), clock)
     clock.now += 20  # an author writes
