@@ -127,6 +127,6 @@ def _tensors(arguments: Sequence[Any]) -> list[Any]:
     for value in arguments:
         if isinstance(value, (list, tuple)):
             found += _tensors(value)
-        elif hasattr(value, "data_ptr"):
+        elif hasattr(value, "layout"):  # a storage has none
             found.append(value)
     return found

@@ -78,3 +78,10 @@ def test_an_input_that_is_expanded_counts_by_what_is_there(judge: OpenJudge) -> 
 def test_other_layouts_are_no_obstacle(judge: OpenJudge, layout: str) -> None:
     case = opened(judge, f"given[0].{layout} @ self.table", "torch.randn(64, 1000).relu()")
     assert case.bytes_min == 64 * 1000 * 4 + TABLE + case.bytes_written
+
+
+def test_a_storage_among_an_operators_arguments_is_no_tensor(judge: OpenJudge) -> None:
+    """As where cuDNN lays the weights of a recurrent network out anew."""
+    laid_out = "torch.empty(0).set_(given[0].untyped_storage(), 0, (16, 64), (64, 1))"
+    case = opened(judge, f"{laid_out} @ self.table.t()", "torch.randn(16, 64)")
+    assert case.bytes_min == 16 * 64 * 4 + TABLE + case.bytes_written
