@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.wire import buffers
-from harness.workers import gate, host, reference
+from harness.workers import gate, high_precision, host
 
 FLAT = [torch.randn(4, 3), torch.randn(4, 3), torch.randint(0, 3, (4, 3)), 2.0]
 
@@ -45,7 +45,7 @@ def test_the_smallest_call_has_the_same_gradients(inputs: list[Any]) -> None:
 
 def test_all_that_is_floating_is_doubled() -> None:
     value = [{"half": torch.ones(2).half(), "index": torch.ones(2).long()}, [torch.ones(2)], 3]
-    found = reference._doubled(value)
+    found = high_precision.doubled(value)
     assert [t.dtype for t in (*found[0].values(), *found[1])] == [
         torch.float64,
         torch.int64,
