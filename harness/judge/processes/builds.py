@@ -16,6 +16,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,15 @@ class _Kept:
     path: Path
 
 
+@dataclass(frozen=True)
+class KeptBuilds:
+    """What came of each order of an evaluation, by digest: the record, and the binary. size: bytes
+    of it all."""
+
+    orders: Mapping[str, tuple[BuildRecord, bytes]]
+    size: int
+
+
 class BuildService:
     """What one candidate has compiled in one evaluation: `records`. Not thread-safe. Close it when
     the evaluation ends."""
@@ -115,7 +125,8 @@ class BuildService:
 
     def desk(self) -> BuildHandler:
         """What takes the orders of one process, which are bounded. The first process is the one
-        that is checked, or only compiles; later ones get what it has ordered."""
+        that is checked, or only compiles; later ones get what it has ordered, and so do all after
+        `take_over`."""
         orders, fixed = 0, self._settled
         self._settled = True
 
@@ -133,6 +144,28 @@ class BuildService:
             return answer, fds, self.spent_s - before
 
         return handle
+
+    def hand_over(self, most: int) -> KeptBuilds | None:
+        """What was ordered so far, for another evaluation of the same text in which nothing is
+        checked; None where it has more bytes than that. Facts about binaries are left out."""
+        orders, size = {}, 0
+        for digest, kept in self._ordered.items():
+            facts = Product(symbols=kept.record.product.symbols)
+            record = replace(kept.record, product=facts)
+            size += len(record.log) + len(record.said) + len(json.dumps(facts.symbols))
+            size += kept.path.stat().st_size if record.ok else 0
+            if size > most:
+                return None
+            orders[digest] = (record, kept.path.read_bytes() if record.ok else b"")
+        return KeptBuilds(orders, size)
+
+    def take_over(self, builds: KeptBuilds) -> None:
+        """Serve these orders, and no other one."""
+        self._settled = True
+        for digest, (record, binary) in builds.orders.items():
+            kept = self._ordered[digest] = _Kept(record, self._path(digest))
+            if record.ok:
+                kept.path.write_bytes(binary)
 
     def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
         """Answer one request of a worker, a native.BuildOrder: {"symbols", "identity"} with a

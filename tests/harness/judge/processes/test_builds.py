@@ -146,6 +146,28 @@ def test_later_processes_get_what_the_first_has_ordered(machine: Machine) -> Non
     found.close()
 
 
+def test_where_nothing_is_checked_the_kept_builds_are_all(machine: Machine) -> None:
+    """The first process that is timed does not settle them: it may meet less than all, or end
+    because of somebody else."""
+    checked, failing = service(machine, machine.level), "int f() { return nothing; }"
+    desk = checked.desk()
+    assert not ask(desk, "int f() { return 1; }")
+    said = ask(desk, failing)
+    kept = checked.hand_over(1 << 20)
+    assert checked.hand_over(100) is None
+    checked.close()
+    assert kept is not None
+    found = service(machine, machine.level)
+    found.take_over(kept)
+    assert late(found.desk(), "int f() { return 2; }")
+    for later in (found.desk(), found.desk()):
+        assert ask(later, failing) == said
+        assert not ask(later, "int f() { return 1; }")
+        assert late(later, "int f() { return 2; }")
+    assert found.spent_s == 0
+    found.close()
+
+
 @pytest.mark.parametrize("by_compilers", [True, False])
 def test_only_the_time_of_compilers_is_forgiven(machine: Machine, by_compilers: bool) -> None:
     worker = machine.fork_server.worker("candidate", machine.rules(machine.level), machine.scratch)
