@@ -15,6 +15,14 @@ class WorkerFailed(Exception):
         self.kind = kind
 
 
+class OrderEnds(WorkerFailed):
+    """The worker ordered a build that ends whoever orders it; it was killed. The message is in the
+    record of that build."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("native", message)
+
+
 class WorkerDied(Exception):
     """The worker ended. signal_number: what killed it, or None; exit_code: else. held: bytes that
     it and its descendants held when they were ended for holding too much, else 0. peak: the most

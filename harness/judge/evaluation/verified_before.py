@@ -1,45 +1,65 @@
 """What was verified while a task is open. A comparison in a search does not verify it once more:
 every output of its timed calls is verified as well, and who wins is confirmed from the beginning.
+
+Its processes are timed ones then, which get what the checked one ordered: what was built is kept
+with the verdict. It was there at once for every timed process so far, too, so that none can tell
+whether it was made in this evaluation.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..outcomes import Built, Verified
+from ..processes.builds import KeptBuilds
 from ..stage_context import StageContext
 from .progress import Progress
 
 MOST = 256  # candidates of one open task, the latest of them
+# of their builds, which are in the judge's memory; who has larger ones is verified again
+MOST_BYTES, MOST_BYTES_OF_ONE = 64 << 20, 8 << 20
+
+
+@dataclass(frozen=True)
+class Known:
+    """A right candidate, with what its checked process had built."""
+
+    verified: Verified
+    builds: KeptBuilds
 
 
 def note(context: StageContext, verified: Verified) -> None:
     """Remember it where it is right, and where workers after this one need nothing that it
-    compiled."""
+    compiled but what the build service made. To be called when its checked process orders nothing
+    more."""
     if verified.failure or context.ablating or context.task.family.COMPILES_AT_LAUNCH:
         return
     kept, key = context.task.verified, _key(context)
     if _covers(kept.get(key), context):
         return
+    builds = context.builds.hand_over(MOST_BYTES_OF_ONE)
+    if builds is None:
+        return
     kept.pop(key, None)
-    kept[key] = verified
-    while len(kept) > MOST:
+    kept[key] = Known(verified, builds)
+    while len(kept) > MOST or sum(known.builds.size for known in kept.values()) > MOST_BYTES:
         del kept[next(iter(kept))]
 
 
 def find(context: StageContext) -> tuple[Progress, Verified] | None:
     """What building and verifying left of the same text, judged alike and in all these cases; None
-    where it is not known."""
-    verified: Verified | None = context.task.verified.get(_key(context))
-    if verified is None or not _covers(verified, context):
+    where it is not known. The context's processes get what was built then, and nothing else."""
+    known: Known | None = context.task.verified.get(_key(context))
+    if known is None or not _covers(known, context):
         return None
-    known = {"known": True}
-    progress, _ = Progress().stage("build", lambda: Built(known))
-    return progress.stage("verify", lambda: replace(verified, data={**verified.data, **known}))
+    context.builds.take_over(known.builds)
+    verified, said = known.verified, {"known": True}
+    progress, _ = Progress().stage("build", lambda: Built(said))
+    return progress.stage("verify", lambda: replace(verified, data={**verified.data, **said}))
 
 
-def _covers(verified: Verified | None, context: StageContext) -> bool:
-    return verified is not None and all(c.name in verified.results for c in context.cases)
+def _covers(known: Known | None, context: StageContext) -> bool:
+    return known is not None and all(c.name in known.verified.results for c in context.cases)
 
 
 def _key(context: StageContext) -> tuple[str, ...]:

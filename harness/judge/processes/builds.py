@@ -2,9 +2,11 @@
 result for equal orders of this evaluation.
 
 What is kept is written by the judge only. A worker receives a sealed copy in memory, never a path.
-A build that is there at once was ordered before, which is one bit for whoever asks: so nothing
-outlives the evaluation, also for the same candidate, which would count its evaluations by it; and
-what processes after the first one may get is decided by that one.
+A build that is there at once was ordered before, which is one bit for whoever asks. So the process
+that is checked always finds nothing built, or it would count its evaluations; all that are timed
+find everything built that the checked one has ordered; and whoever orders anything else there is
+ended, so that a question costs the evaluation. What an order comes to must not depend on when it
+is made: one that a limit ends ends the process as well.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from ...languages import flags
 from ...sandbox.confine import Confinement
 from ...types import CodecError, from_json
 from ...wire import buffers, frames
-from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from ..errors import CancelToken, Interfered, OrderEnds, WorkerDied, WorkerFailed, WorkerTimeout
 from .answers import printable
 from .compilers import COMPILERS, BuildFailed, Product
 from .reaping import Reaper
@@ -39,7 +42,8 @@ _ORDER_CHARS, _ORDER_TEXTS = 16_000, 200
 LATE = (
     "a build was ordered for the first time in a process that is timed; load what you need when "
     "the module is loaded or in the first calls. A process that is timed gets what the one before "
-    "it, which was checked, has ordered with the same text, flags and defines"
+    "it, which was checked, has ordered with the same text, flags and defines; it is ended by "
+    "anything else that it orders"
 )
 
 
@@ -76,6 +80,15 @@ class _Kept:
     path: Path
 
 
+@dataclass(frozen=True)
+class KeptBuilds:
+    """What came of each order of an evaluation, by digest: the record, and the binary. size: bytes
+    of it all."""
+
+    orders: Mapping[str, tuple[BuildRecord, bytes]]
+    size: int
+
+
 class BuildService:
     """What one candidate has compiled in one evaluation: `records`. Not thread-safe. Close it when
     the evaluation ends."""
@@ -98,7 +111,7 @@ class BuildService:
             reaper,
             cancel,
         )
-        self._folder, self._desks = "", 0
+        self._folder, self._settled = "", False
         self._ordered: dict[str, _Kept] = {}
         self._compilers = {language: kind() for language, kind in COMPILERS.items()}
         folders = [folder for c in self._compilers.values() for folder in c.folders]
@@ -112,28 +125,53 @@ class BuildService:
 
     def desk(self) -> BuildHandler:
         """What takes the orders of one process, which are bounded. The first process is the one
-        that is checked, or only compiles; later ones get what it has ordered."""
-        orders, first = 0, not self._desks
-        self._desks += 1
+        that is checked, or only compiles; later ones get what it has ordered, and so do all after
+        `take_over`."""
+        orders, fixed = 0, self._settled
+        self._settled = True
 
-        def handle(request: Any) -> tuple[dict[str, Any], list[int]]:
+        def handle(request: Any) -> tuple[dict[str, Any], list[int], float]:
             nonlocal orders
             orders += 1
-            if orders <= MOST_ORDERS:
-                return self.handle(request, fixed=not first)
-            said = (
-                f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer "
-                "sources, build each once when the module is loaded, and keep what load_cpp and "
-                "load_cuda return"
-            )
-            return self._refuse(said) if orders == MOST_ORDERS + 1 else ({"error": said}, [])
+            if orders > MOST_ORDERS:
+                raise self._ends(
+                    f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer "
+                    "sources, build each once when the module is loaded, and keep what load_cpp "
+                    "and load_cuda return"
+                )
+            before = self.spent_s
+            answer, fds = self.handle(request, fixed=fixed)
+            return answer, fds, self.spent_s - before
 
         return handle
+
+    def hand_over(self, most: int) -> KeptBuilds | None:
+        """What was ordered so far, for another evaluation of the same text in which nothing is
+        checked; None where it has more bytes than that. Facts about binaries are left out."""
+        orders, size = {}, 0
+        for digest, kept in self._ordered.items():
+            facts = Product(symbols=kept.record.product.symbols)
+            record = replace(kept.record, product=facts)
+            size += len(record.log) + len(record.said) + len(json.dumps(facts.symbols))
+            size += kept.path.stat().st_size if record.ok else 0
+            if size > most:
+                return None
+            orders[digest] = (record, kept.path.read_bytes() if record.ok else b"")
+        return KeptBuilds(orders, size)
+
+    def take_over(self, builds: KeptBuilds) -> None:
+        """Serve these orders, and no other one."""
+        self._settled = True
+        for digest, (record, binary) in builds.orders.items():
+            kept = self._ordered[digest] = _Kept(record, self._path(digest))
+            if record.ok:
+                kept.path.write_bytes(binary)
 
     def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
         """Answer one request of a worker, a native.BuildOrder: {"symbols", "identity"} with a
         descriptor, or {"error": text}. fixed: only with what was ordered before in this evaluation.
-        Raises Interfered for what `harness.native` never sends."""
+        Raises Interfered for what `harness.native` never sends, OrderEnds for what is answered to
+        nobody."""
         if not isinstance(request, dict) or set(request) != {
             f.name for f in fields(native.BuildOrder)
         }:
@@ -150,14 +188,20 @@ class BuildService:
         if kept is not None:
             self.records.append(replace(kept.record, cached=kept.record.ok, seconds=0.0))
         elif fixed:
-            return self._refuse(LATE)
+            raise self._ends(LATE)
         else:
             kept = self._ordered[digest] = self._order(order, digest)
             self.records.append(kept.record)
+        if kept.record.timed_out:  # by what else was ordered, or by how busy the machine was
+            raise OrderEnds(kept.record.said)
         if not kept.record.ok:
             return {"error": kept.record.said}, []
         answer = {"symbols": kept.record.product.symbols, "identity": digest}
         return answer, [buffers.from_bytes("library", kept.path.read_bytes())]
+
+    def _ends(self, why: str) -> OrderEnds:
+        self._refuse(why)
+        return OrderEnds(self.records[-1].said)
 
     def _refuse(self, why: str) -> tuple[dict[str, Any], list[int]]:
         said = _fitting(why)
@@ -171,8 +215,7 @@ class BuildService:
             True, False, 0.0, "", order.flags, language=order.language, identity=digest
         )
         started = time.monotonic()
-        self._folder = self._folder or tempfile.mkdtemp(prefix="builds-", dir=self._scratch)
-        path = Path(self._folder) / f"{digest}.bin"
+        path = self._path(digest)
         try:
             product = self._compile(path, order)
             return _Kept(replace(record, seconds=time.monotonic() - started, product=product), path)
@@ -192,6 +235,10 @@ class BuildService:
             return _Kept(
                 replace(failed, timed_out=failure.timed_out, missing=failure.missing), path
             )
+
+    def _path(self, digest: str) -> Path:
+        self._folder = self._folder or tempfile.mkdtemp(prefix="builds-", dir=self._scratch)
+        return Path(self._folder) / f"{digest}.bin"
 
     def _compile(self, path: Path, order: native.BuildOrder) -> Product:
         if self.spent_s > MOST_BUILDS * self._seconds:

@@ -27,6 +27,7 @@ from ..errors import (
     Cancelled,
     CancelToken,
     Interfered,
+    OrderEnds,
     Refused,
     ServerLost,
     WorkerDied,
@@ -45,7 +46,8 @@ LOG_BYTES = 256 * 1024
 _INTERPRETED, _REFERENCE = "interpreted", "reference"
 
 
-BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
+# an answer with its descriptors, and the seconds that compilers worked for it
+BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int], float]"]
 MemoryHandler = Callable[[int, int, int], None]  # address and bytes in the worker, descriptor
 # of a device: a context in which nobody times anything there
 Sharing = Callable[["CancelToken | None"], AbstractContextManager[None]]
@@ -81,7 +83,8 @@ class Worker:
     on_build: BuildHandler | None = None
     on_memory: MemoryHandler | None = None
     link: Any = None  # see device_link: what it shares with the judge on a device
-    build_seconds: float = 0.0
+    build_seconds: float = 0.0  # of compilers
+    order_ends: OrderEnds | None = None  # why it was killed
     sent: int = 0  # commands; a reply carries the number of its command
     root: int = 0  # pid of the process below which the worker and everything it started are
     folder: str = ""  # private, removed with the worker
@@ -146,13 +149,17 @@ class Worker:
             socket.send_fds(self.sock, [b"go"], inputs, socket.MSG_DONTWAIT)
 
     def wait(self, wanted: int, seconds: float) -> frames.Reply:
-        """The next reply; time spent in builds does not count."""
+        """The next reply; the time of compilers does not count, but all else that the judge does
+        for a worker: it could give it as much to do as it likes."""
         deadline = time.monotonic() + seconds
         while True:
             self._poll(deadline)
             reply, building = self._receive()
             if reply is None:
                 deadline += building
+                if time.monotonic() > deadline:  # it may have something to say for ever
+                    self.kill()
+                    raise WorkerTimeout
             elif reply.code == wanted:
                 return reply
             else:
@@ -160,12 +167,12 @@ class Worker:
 
     def attend(self) -> tuple[frames.Reply | None, float]:
         """Look after a worker that is busy with a command: its reply if it is there already, and
-        the seconds that a build took which it asked for now. Raises what `wait` raises, but for its
-        deadline."""
+        the seconds of compilers for a build which it asked for now. Raises what `wait` raises, but
+        for its deadline."""
         return self._receive() if self._poll(0.0, kill=False) else (None, 0.0)
 
     def _receive(self) -> tuple[frames.Reply | None, float]:
-        """A reply; or None and the seconds that a build took which the worker had asked for."""
+        """A reply; or None and the seconds of compilers for a build that it had asked for."""
         packet, fds = frames.receive_bytes(self.sock, 4096)
         try:
             if not packet:
@@ -285,13 +292,16 @@ class Worker:
         raise self._ended()
 
     def _build(self, reply: frames.Reply) -> float:
-        started = time.monotonic()
         request = self.data(reply)
         assert self.on_build is not None
         try:
-            answer, fds = self.on_build(request)
+            answer, fds, seconds = self.on_build(request)
         except Interfered as error:
             raise self._interfered(str(error)) from error
+        except OrderEnds as error:
+            self.kill()
+            self.order_ends = error
+            raise
         try:
             frames.send(self.sock, answer, fds, wait=False)
         except BlockingIOError as error:
@@ -301,8 +311,8 @@ class Worker:
         finally:
             for fd in fds:
                 os.close(fd)
-        self.build_seconds += time.monotonic() - started
-        return time.monotonic() - started
+        self.build_seconds += seconds
+        return seconds
 
     def _interfered(self, what: str) -> Interfered:
         self.kill()
@@ -310,6 +320,8 @@ class Worker:
 
     def _ended(self) -> Exception:
         """How the worker ended, from the process that waited for it."""
+        if self.order_ends is not None:  # nobody may have listened when it was killed
+            return self.order_ends
         ending = _read_status(self.status_fd, 5.0)
         self.kill()
         if self.server is not None and self.server.poll() is not None:

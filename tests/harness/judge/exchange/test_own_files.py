@@ -64,10 +64,10 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
         handle = worker.on_build
         assert handle is not None
 
-        def noted(request: Any) -> tuple[dict[str, Any], list[int]]:
-            answer, fds = handle(request)
+        def noted(request: Any) -> tuple[dict[str, Any], list[int], float]:
+            answer, fds, seconds = handle(request)
             note(worker, "build", fds)
-            return answer, fds
+            return answer, fds, seconds
 
         worker.on_build = noted
         try:

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from harness.judge.device.machine import Machine
+from harness.judge.errors import OrderEnds, WorkerFailed, WorkerTimeout
 from harness.judge.processes import builds
 from harness.judge.processes.builds import BuildService
 from harness.judge.processes.worker import BuildHandler
 from harness.native import find_compiler
 from harness.native.building import BuildOrder
 from harness.types import to_json
+from harness.wire import buffers
 from tests.harness.conftest import CANDIDATES, Bench
 
 MANY = """
@@ -57,20 +59,30 @@ def order(source: str) -> dict[str, Any]:
 
 def ask(handle: BuildHandler, source: str) -> str:
     """Why an order was refused, "" for one that was served."""
-    answer, fds = handle(order(source))
+    answer, fds, _ = handle(order(source))
     for fd in fds:
         os.close(fd)
     return str(answer.get("error", ""))
 
 
+def late(handle: BuildHandler, source: str) -> bool:
+    """Whether its process is ended because a timed one orders this for the first time."""
+    try:
+        ask(handle, source)
+    except OrderEnds as error:
+        return "for the first time in a process that is timed" in str(error)
+    return False
+
+
 def test_a_process_may_order_so_many_builds(machine: Machine) -> None:
     service_ = service(machine, machine.level)
     desk = service_.desk()
-    answers = [desk(order("\ud800")) for _ in range(builds.MOST_ORDERS + 50)]
-    assert "Unicode" in answers[builds.MOST_ORDERS - 1][0]["error"]
-    assert "fewer sources" in answers[-1][0]["error"]
+    answers = [ask(desk, "\ud800") for _ in range(builds.MOST_ORDERS)]
+    assert "Unicode" in answers[-1]
+    with pytest.raises(OrderEnds, match="fewer sources"):
+        ask(desk, "\ud800")
     assert len(service_.records) == builds.MOST_ORDERS + 1
-    assert "Unicode" in service_.desk()(order("\ud800"))[0]["error"]
+    assert "Unicode" in ask(service_.desk(), "\ud800")
 
 
 def test_compilers_work_so_long_for_one_evaluation(
@@ -82,9 +94,20 @@ def test_compilers_work_so_long_for_one_evaluation(
     for fd in fds:
         os.close(fd)
     assert "error" not in answer
-    answer, _ = found.handle(order(f"int g() {{ return {os.getpid()}; }}"))
-    assert "build less" in answer["error"]
+    # which one is too much depends on what was ordered before: nobody is told and goes on
+    with pytest.raises(OrderEnds, match="build less"):
+        found.handle(order(f"int g() {{ return {os.getpid()}; }}"))
     assert found.records[-1].timed_out
+    assert builds.LATE not in found.records[-1].said
+
+
+def test_a_compiler_without_end_ends_who_ordered(machine: Machine) -> None:
+    """How long it takes depends on what else runs: the first process could say a bit with it."""
+    found = service(machine, machine.level, seconds=0.01)
+    for desk in (found.desk(), found.desk()):
+        with pytest.raises(OrderEnds, match="did not end within"):
+            ask(desk, "#include <regex>\nint f() { return 1; }")
+    found.close()
 
 
 def test_no_build_outlives_its_evaluation(machine: Machine) -> None:
@@ -118,11 +141,52 @@ def test_later_processes_get_what_the_first_has_ordered(machine: Machine) -> Non
         assert not ask(later, "int f() { return 1; }")
         assert not ask(later, "int f() { return 2; }")
         assert ask(later, failing) == said
-        assert "for the first time in a process that is timed" in ask(
-            later, "int f() { return 3; }"
-        )
+        assert late(later, "int f() { return 3; }")
     assert found.spent_s == spent
     found.close()
+
+
+def test_where_nothing_is_checked_the_kept_builds_are_all(machine: Machine) -> None:
+    """The first process that is timed does not settle them: it may meet less than all, or end
+    because of somebody else."""
+    checked, failing = service(machine, machine.level), "int f() { return nothing; }"
+    desk = checked.desk()
+    assert not ask(desk, "int f() { return 1; }")
+    said = ask(desk, failing)
+    kept = checked.hand_over(1 << 20)
+    assert checked.hand_over(100) is None
+    checked.close()
+    assert kept is not None
+    found = service(machine, machine.level)
+    found.take_over(kept)
+    assert late(found.desk(), "int f() { return 2; }")
+    for later in (found.desk(), found.desk()):
+        assert ask(later, failing) == said
+        assert not ask(later, "int f() { return 1; }")
+        assert late(later, "int f() { return 2; }")
+    assert found.spent_s == 0
+    found.close()
+
+
+@pytest.mark.parametrize("by_compilers", [True, False])
+def test_only_the_time_of_compilers_is_forgiven(machine: Machine, by_compilers: bool) -> None:
+    worker = machine.fork_server.worker("candidate", machine.rules(machine.level), machine.scratch)
+    asked, text = [], "from harness.native import load_cpp\n" + MANY.replace("COUNT", "12")
+
+    def answer(request: Any) -> tuple[dict[str, Any], list[int], float]:
+        asked.append(request)
+        time.sleep(0.5)
+        return {"error": "not this one"}, [], 25.0 if by_compilers else 0.0
+
+    worker.on_build = answer
+    source = buffers.from_bytes("source", text.encode())
+    try:  # the one whose builds take long has no entry point in the end
+        with pytest.raises(WorkerFailed if by_compilers else WorkerTimeout):
+            worker.ask("load", [source], seconds=3.0)
+    finally:
+        os.close(source)
+        worker.close()
+    assert (len(asked) == 12) is by_compilers
 
 
 def test_builds_without_end_are_a_failed_build(bench: Bench, correct: str) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.types import Candidate, ComparisonRequest, EvaluationRequest, HeadToHead, Samples
+from harness.types import (
+    Candidate,
+    ComparisonRequest,
+    EvaluationRequest,
+    HeadToHead,
+    Policy,
+    Samples,
+)
 from tests.harness.conftest import Bench
 
 CALL = "        _lib.rows(x, self.weight, y, x.shape[0], x.shape[1])\n"
@@ -49,6 +56,29 @@ class Never(gate.Gate):
 gate.Gate = Never
 """
 SAYS = ("ValueError('no calls today')", "modules.LoadError('task', 'no inputs fit')")
+# tells a process that is checked from one that is timed
+STAGE = """
+import gc
+import secrets
+
+from harness.workers import candidate
+
+found = next(each for each in gc.get_objects() if isinstance(each, candidate.CandidateHost))
+CHECKED = found._recorder is not None
+"""
+ASKS = """
+        if not CHECKED:
+            try:
+                load_cpp(f'extern "C" void f{secrets.token_hex(8)}(float* x) {{ x[0] = 1; }}')
+            except RuntimeError:
+                pass
+"""
+BY_VALUE = """
+        wide = bool(x.abs().amax() > 15)
+        if wide not in self.kernels:
+            self.kernels[wide] = load_cpp(SOURCE, defines={"WIDE": wide})
+        _lib = self.kernels[wide]
+"""
 AGAIN = (
     "for (int64_t r = 0; r < 3; r++) for (int64_t j = 0; j < m; j++) { s += std::tanh(x[i * m + "
     "j]) * 1e-30f; }"
@@ -125,6 +155,32 @@ def test_what_was_verified_before_is_not_verified_again(bench: Bench, correct: s
     first, second = (e.cases[0] for e in found.evaluations[:2])
     assert (first.error, first.tolerance) == (second.error, second.tolerance)
     assert found.duel(1, 0) is not None
+
+
+def test_a_meeting_has_the_builds_of_the_processes_that_were_checked(
+    bench: Bench, correct: str
+) -> None:
+    """Whichever of its own processes ends early, and whatever that one has met; new ones have no
+    place there."""
+    init = "        super().__init__()\n"
+    head, forward, rest = correct.partition("        y = torch.empty_like(x)\n")
+    assert init in head
+    fails = correct.replace(init, f"{init}        assert CHECKED\n") + STAGE
+    asks = f"{head}{ASKS}{forward}{rest}{STAGE}"
+    lazy = f"{head}{BY_VALUE}{forward}{rest}".replace(init, f"{init}        self.kernels = {{}}\n")
+    plain = f"{correct}\n# beside lazy ones\n"
+    sources = (fails, asks, lazy, plain)
+    policy = Policy(library_calls="allow")
+    for source in sources:
+        alone = bench.evaluate(source, policy=policy)
+        assert alone.status == "correct", alone.message
+    request = ComparisonRequest(tuple(Candidate(s, "cpp") for s in sources), policy, 0.5)
+    found = bench.run(bench.executor.compare(bench.task, request, "cpu"))
+    statuses = [e.status for e in found.evaluations]
+    assert statuses == ["crashed", "build_failed", "correct", "correct"]
+    assert "for the first time in a process that is timed" in found.evaluations[1].message
+    assert all(e.stages[1].data["known"] for e in found.evaluations)
+    assert found.duel(3, 2) is not None
 
 
 def test_one_that_leaves_the_work_to_the_framework_has_no_duel(bench: Bench, correct: str) -> None:
