@@ -85,7 +85,7 @@ def library(
         )
 
     native.use_builder(builder)
-    native.use_driver(native.Driver(fake.path))
+    native.use_driver(native.CudaDriver(fake.path))
     fake.fake_forget()
     yield native.load_cuda(SOURCE, flags=("--use_fast_math",), defines={"N": 4, "FAST": True})
     native.use_builder(None)
@@ -293,7 +293,7 @@ def test_launches_are_observed_before_they_happen_and_can_be_stopped(
 
 def test_without_a_driver_or_a_device_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NativeError, match="no NVIDIA driver here"):
-        native.Driver("libcuda_of_nobody.so.1")
+        native.CudaDriver("libcuda_of_nobody.so.1")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(NativeError, match="needs an NVIDIA GPU"):
         native.load_cuda(SOURCE)
