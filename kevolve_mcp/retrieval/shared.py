@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2  # of ids, rows and checksums: another number, another collection
 STEP = 500  # rows in one request
-HEARTBEAT_S = 5.0
+HEARTBEAT_S = 15.0
 REQUEST_S = 30.0
 
 

@@ -156,7 +156,8 @@ def test_passages_of_the_same_text_share_a_row(member: Member, parts: list[Passa
 def test_two_processes_build_at_once(server: ChromaServer, tmp_path: Path) -> None:
     both = [start("bag", tmp_path / f"{n}.sqlite", server.url, 700) for n in range(2)]
     for said in map(finish, both):
-        assert (said["note"], said["pages"][0]) == ("", "guidance/p7")
+        assert said["note"] == ""
+        assert said["pages"][0] == "guidance/p7"
     third = start("bag", tmp_path / "third.sqlite", server.url, 700)
     assert finish(third)["pages"][0] == "guidance/p7"
     assert not (tmp_path / "third.sqlite").exists()  # it had nothing to make

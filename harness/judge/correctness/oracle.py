@@ -357,7 +357,7 @@ def surely_right(
     if allowed.rule != "rounding" or allowed.faint or allowed.decades or own.numel() == 0:
         return False
     wanted = wanted.double().reshape(len(wanted), -1)
-    difference = own.double().reshape(len(own), -1).sub_(wanted)
+    difference = own.reshape(len(own), -1) - wanted  # a new tensor: outputs are looked at again
     size, off = (t.square().mean(1).sqrt() for t in (wanted, difference))
     # infinite, or squares that overflow: any error would do
     if not bool((size.isfinite() & off.isfinite()).all()):

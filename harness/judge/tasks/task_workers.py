@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import secrets
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,7 @@ class TaskWorkers:
         lines = self.text.lines
         if isinstance(error, WorkerFailed):
             return str(error)
-        if isinstance(error, WorkerTimeout):
+        if isinstance(error, WorkerTimeout) or self._died_of_looking(error):
             return (
                 f"{self._where(lines)}: the task did not answer in time; does it loop, wait for "
                 f"input or download something? Each step has {TASK_SECONDS:.0f} s."
@@ -193,6 +194,12 @@ class TaskWorkers:
                 f"printed: {said or 'nothing'}"
             )
         return ""
+
+    def _died_of_looking(self, error: BaseException) -> bool:
+        """Whether the process was too slow, so that its stack was written down, and crashed then:
+        Python is asked for it while it runs, and does not always bear that."""
+        crashed = isinstance(error, WorkerDied) and error.signal_number == signal.SIGSEGV
+        return crashed and os.pread(self._stack, 9, 0) == b"Timeout ("
 
     def _where(self, lines: Lines) -> str:
         """The innermost line of the task in the stack that its process left, else where forward

@@ -140,6 +140,16 @@ def test_a_stack_is_surely_right_only_where_each_output_is(
     assert not oracle.surely_right(own, expected, allowed, usual)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e200])
+def test_a_stack_that_was_looked_at_is_as_it_was(size: float) -> None:
+    """Where squares overflow it is looked at again."""
+    expected = size * torch.rand(3, 40, dtype=torch.float64)
+    allowed, own = oracle.allowance(expected[0], expected[0], 40), expected.clone()
+    assert oracle.surely_right(own, expected, allowed, 0.0) is (size == 1.0)
+    assert torch.equal(own, expected)
+    assert oracle.compare(own[0], expected[0], allowed).signal is None
+
+
 def test_a_stack_of_exact_outputs_is_surely_right_only_where_it_is_equal() -> None:
     expected = torch.arange(24).reshape(2, 12)
     allowed = oracle.allowance(expected[0], expected[0], 1)

@@ -119,6 +119,36 @@ def test_parameters_that_make_a_task_pointless_are_drawn_again(bench: Bench) -> 
     assert bench.run(bench.executor.evaluate(task, request, "cpu")).status == "correct"
 
 
+SLOW_AND_GONE = """
+import os, signal, time
+import torch
+
+
+def reference(x):
+    time.sleep(2.3)
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return x * 2
+
+
+def get_inputs():
+    return [torch.randn(8)]
+"""
+
+
+def test_who_dies_of_being_looked_at_was_too_slow(
+    judge_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python may crash where it writes down the stack of a process that runs."""
+    monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "2.5")
+
+    async def body() -> None:
+        async with LocalExecutor(None, judge_cache) as executor:
+            with pytest.raises(TaskRefused, match=r"line 7: the task did not answer in time"):
+                await executor.open_task(SLOW_AND_GONE, "gone.py", "cpu", timed=False)
+
+    asyncio.run(body())
+
+
 def test_a_task_that_hangs_is_refused_with_the_line_that_runs(
     judge_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
