@@ -259,6 +259,6 @@ def test_an_evaluation_leaves_no_descriptor_open(
         assert bench.evaluate(f"# {number}\n{correct}").status == "correct"
         time.sleep(0.2)  # the worker for the next one is there as well
         found.append(held())
-    # some that ended are still held, and what other tests have left is closed by and by: the most of
-    # several rounds moves by three, where one descriptor at a time would be eight more
+    # some that ended are still held, and what other tests have left is closed by and by: the most
+    # of several rounds moves by three, where one descriptor at a time would be eight more
     assert max(found[-reaping.MOST :]) - max(found[: 2 * reaping.MOST]) < 6, found
