@@ -165,7 +165,7 @@ def plain_line(event: events.Event, board: Board) -> str | None:
         case events.Terminated(reason, detail, _, use):
             return (
                 f"search over: {reason}"
-                + (f": {detail.splitlines()[0]}" if detail else "")
+                + (f": {detail.splitlines()[0].rstrip('.')}" if detail else "")
                 + (f"; {device_use(use)}" if use.wall_s else "")
                 + "; re-validating the winner"
             )
