@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from .actions import Action
+from .actions import Action, read_actions
 
 LONGEST_WORD, LONGEST_TEXT = 300, 6000  # characters of a message that a reader is shown
+# of the server's border: the caller can fix them
+ARGUMENT_CODES = frozenset({"bad_arguments", "unknown_tool"})
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
@@ -114,3 +117,19 @@ class EvaluatorUnavailable(Unavailable):
 
 class StoreError(KEvolveError):
     code = "store"
+
+
+def read_error(data: Mapping[str, Any]) -> KEvolveError:
+    """Return the error that `KEvolveError.as_dict` gave: its class by `code`, message, hint and
+    actions as they were."""
+    code = data.get("code")
+    fallback = UsageError if code in ARGUMENT_CODES else KEvolveError
+    cls = next((c for c in _classes(KEvolveError) if c.code == code), fallback)
+    actions = read_actions(data.get("actions"))
+    return cls(str(data.get("message", "")), str(data.get("hint", "")), *actions)
+
+
+def _classes(cls: type[KEvolveError]) -> Iterator[type[KEvolveError]]:
+    yield cls
+    for inner in cls.__subclasses__():
+        yield from _classes(inner)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import typer
 
 from .failures import EXIT_FAILURE
-from .options import Json, Python
+from .options import Json, Python, Server, Token
 from .terminal import print_json, show
 
 
-def doctor(python: Python = "", json: Json = False) -> None:
-    """Say what this machine can do and what it lacks. Exit code 0 if kernels can be evaluated
-    here."""
+def doctor(python: Python = "", server: Server = "", token: Token = "", json: Json = False) -> None:
+    """Say what this machine, or that of a server, can do and what it lacks. Exit code 0 if kernels
+    can be evaluated there."""
     import anyio
 
     from .backend import choose
 
-    found = anyio.run(choose().diagnose, python)
+    found = anyio.run(choose(server, token).diagnose, python)
     if json:
         print_json(found.as_json())
     else:

@@ -1,5 +1,4 @@
-"""`kevolve evaluate`: judge files, or an exported package, without a server and without a
-database."""
+"""`kevolve evaluate`: judge files, or an exported package, outside of any session."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE
-from .options import Json, Language, MemoryLimit, Python, Target
+from .options import Json, Language, MemoryLimit, Python, Server, Target, Token
 from .terminal import announcer, print_json, show
 
 if TYPE_CHECKING:
@@ -79,6 +78,8 @@ def evaluate(
             ),
         ),
     ] = False,
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Judge candidates: build, verify, time, diagnose. Exit code 0 only if every one is correct.
@@ -109,7 +110,9 @@ def evaluate(
 
     async def run() -> None:
         announce = announcer(quiet=json)
-        async with choose().judge(order, announce, python=python, fresh=fresh) as judge:
+        async with choose(server, token).judge(
+            order, announce, python=python, fresh=fresh
+        ) as judge:
             async for verdict in judge.verdicts():
                 verdicts.append(verdict)
                 if not json:

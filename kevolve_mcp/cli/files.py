@@ -17,3 +17,11 @@ def read_text(path: Path, what: str) -> str:
     """Return the file's text. Raises UsageError naming the reason in words."""
     elsewhere = "Check the path; it is taken relative to the current folder."
     return read_source(path.expanduser(), what, elsewhere)
+
+
+def stays_here(task: Path) -> str:
+    """Return what a reader should know of a task whose text alone is sent; "" for nothing."""
+    companion = task.with_name(f"{task.stem}.heldout.py")
+    if not companion.exists():
+        return ""
+    return f"{companion} is not sent: held-out cases come from the task's own text"

@@ -25,6 +25,7 @@ from kevolve_mcp.sessions.types import SessionSpec, Text
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
 
+from .files import stays_here
 from .render.board import Board, board_view, plain_line
 from .terminal import err, is_live
 
@@ -98,10 +99,8 @@ def _remarks(asked: SessionSpec, spec: SessionSpec, backend: Backend) -> list[st
             f"starting from {spec.start.path}, which lies beside the task (another one: --start "
             "FILE)"
         )
-    task = Path(spec.task.path)
-    companion = task.with_name(f"{task.stem}.heldout.py")
-    if not backend.shares_files and companion.exists():
-        remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
+    if not backend.shares_files and (remark := stays_here(Path(spec.task.path))):
+        remarks.append(remark)
     return remarks
 
 

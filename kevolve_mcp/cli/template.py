@@ -9,7 +9,7 @@ import typer
 
 from kevolve_mcp.errors import UsageError
 
-from .options import Json, Language, Python, Target, TaskPath, parse_target
+from .options import Json, Language, Python, Server, Target, TaskPath, Token, parse_target
 from .terminal import print_json
 
 
@@ -22,6 +22,8 @@ def template(
     target: Target = "cpu",
     language: Language = "",
     python: Python = "",
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Write a candidate in the right form for a task: its constructor, names and shapes; the
@@ -39,7 +41,7 @@ def template(
             "Name a file that does not exist yet; nothing is overwritten.",
         )
 
-    text = anyio.run(choose().template, path, target, language, python)
+    text = anyio.run(choose(server, token).template, path, target, language, python)
     if output is not None:
         try:
             output.write_text(text, encoding="utf-8")

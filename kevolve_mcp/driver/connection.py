@@ -20,9 +20,8 @@ from mcp import Client, MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, CallToolResult
 
 from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import KEvolveError, Unavailable, innermost
+from kevolve_mcp.errors import KEvolveError, Unavailable, innermost, read_error
 
-from .failures import from_result
 from .tools import Answer, ProgressListener
 
 RESTARTS = 5  # in a row without one answered call between them
@@ -204,7 +203,10 @@ def read_result(result: CallToolResult) -> Answer:
     texts = [block.text for block in result.content if block.type == "text"]
     data = result.structured_content if isinstance(result.structured_content, dict) else {}
     if result.is_error:
-        raise from_result("\n".join(texts), data)
+        if "message" in data:
+            raise read_error(data)
+        said = "\n".join(texts).strip()
+        raise KEvolveError(said or "the server reported an error without words")
     # the first is the verdict, the last what to do now: both are in the data as well
     return Answer(data, "\n".join(texts[1:-1]))
 
@@ -254,7 +256,7 @@ def _told(error: BaseException) -> KEvolveError | None:
     wants another token."""
     error = innermost(error)
     data = error.error.data if isinstance(error, MCPError) else None
-    return from_result("", data) if isinstance(data, dict) and "message" in data else None
+    return read_error(data) if isinstance(data, dict) and "message" in data else None
 
 
 def _words(error: BaseException) -> str:

@@ -35,6 +35,7 @@ def build_server(
     settings: Settings | None = None,
     service: ServiceFactory = usual_service,
     reach: Reach = ANYWHERE,
+    started: Callable[[App], None] = lambda app: None,
 ) -> MCPServer[App]:
     """The MCP server.
 
@@ -43,13 +44,17 @@ def build_server(
         service: Makes the service of each connection (of the process, over HTTP), at the first
             call that needs it.
         reach: Which files callers may name.
+        started: Is given what tool calls reach, at the start of each connection (of the process,
+            over HTTP).
     """
     chosen = settings or Settings()
 
     @asynccontextmanager
     async def lifespan(server: MCPServer[App]) -> AsyncIterator[App]:
         async with deferred(lambda: service(chosen)) as later:
-            yield App(later, chosen, reach)
+            found = App(later, chosen, reach)
+            started(found)
+            yield found
 
     teach = Teach()
     server: MCPServer[App] = MCPServer(

@@ -97,6 +97,10 @@ class Service(
             with anyio.CancelScope(shield=True):
                 await self._shared.close()
 
+    def executor(self) -> Executor:
+        """The executor that evaluates where nobody names an interpreter. The service closes it."""
+        return self._shared.pool.get()
+
     async def job(self, job_id: str) -> api.Job:
         """Where a job is, with its result when it is done."""
         await self._shared.store()

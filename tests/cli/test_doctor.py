@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from harness.types import Device, Interpreter, MachineReport, TargetReport
-from kevolve_mcp.cli import diagnosis
-from kevolve_mcp.cli.diagnosis import Diagnosis, DoctorFinding
 from kevolve_mcp.cli.render.machine import machine_view
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.server import diagnosis
+from kevolve_mcp.server.diagnosis import Diagnosis, DoctorFinding
 from kevolve_mcp.settings import Settings
 
 from .conftest import Kevolve

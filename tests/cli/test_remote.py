@@ -223,13 +223,42 @@ def test_a_server_cannot_write_outside_the_package(tmp_path: Path, name: str) ->
     assert not (tmp_path / "copy").exists()
 
 
-def test_what_a_server_does_not_do_is_done_here_or_refused(
+def test_files_are_judged_where_the_server_is(
+    kevolve: Kevolve,
+    task: Path,
+    home: Path,
+    at: tuple[str, ...],
+    serving: Serving,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (task / "task.heldout.py").write_text("")
+    judged = kevolve("evaluate", task, task / "start.py", "--json", *at)
+    assert judged.exit_code == 0, judged.output
+    (verdict,) = json.loads(judged.stdout)
+    assert verdict["status"] == "correct"
+    wrong = task / "wrong.py"
+    wrong.write_text("# fake: status=incorrect\nclass ModelNew: pass\n")
+    both = kevolve("evaluate", task, task / "start.py", wrong, *at)
+    assert both.exit_code == 1
+    assert "task.heldout.py is not sent" in both.stderr
+    assert "class ModelNew" in kevolve("template", task, *at).stdout
+    found = json.loads(kevolve("doctor", "--json", *at).stdout)
+    folders = {f["name"]: f["message"] for f in found["findings"]}
+    assert str(serving.home) in folders["home"]
+    assert f"KEvolve on the machine of {serving.url}" in kevolve("doctor", *at).stdout
+    assert not home.exists()
+    monkeypatch.setenv("KEVOLVE_SERVER", serving.url)
+    assert kevolve("evaluate", task, wrong).exit_code == 1
+    for command in (("doctor",), ("template", task), ("evaluate", task, wrong)):
+        refused = kevolve(*command, "--python", "python3")
+        assert refused.exit_code == 2
+        assert "--python is for this machine" in refused.stderr
+
+
+def test_what_a_server_does_not_do_is_refused(
     kevolve: Kevolve, task: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEVOLVE_SERVER", "http://127.0.0.1:1")
-    assert kevolve("evaluate", task, task / "start.py").exit_code == 0
-    assert "class ModelNew" in kevolve("template", task).stdout
-    assert kevolve("doctor").exit_code == 0
     for arguments in (
         ("approve", "scale-0000", "n1"),
         ("skills", "list"),

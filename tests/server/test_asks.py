@@ -58,7 +58,8 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 async def opened(client: Client, **arguments: Any) -> str:
-    return await open_session(client, task_source=TASK, policy={"skills": False, "seed": 1}, **arguments)
+    policy = {"skills": False, "seed": 1}
+    return await open_session(client, task_source=TASK, policy=policy, **arguments)
 
 
 async def ask(client: Client, session: str, **arguments: object) -> tuple[dict[str, Any], str]:

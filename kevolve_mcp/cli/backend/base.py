@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kevolve_mcp.driver import Connection, Tools
+    from kevolve_mcp.server.diagnosis import Diagnosis
     from kevolve_mcp.sessions import Service
     from kevolve_mcp.sessions.types import Text
 
-    from ..diagnosis import Diagnosis
     from ..judging import Order
     from ..meeting import FileMeeting
     from ..verdicts import Verdict
@@ -90,7 +90,7 @@ class Backend(Protocol):
     def judge(
         self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
     ) -> AbstractAsyncContextManager[Judge]:
-        """Open a task outside of any session on this machine, to judge candidates.
+        """Open a task outside of any session, to judge candidates.
 
         Args:
             order: What to judge.
@@ -104,11 +104,10 @@ class Backend(Protocol):
         """
 
     async def template(self, task: Path, target: str, language: str, python: str = "") -> str:
-        """Open a task on this machine; return a first candidate for it, its body left to fill
-        in."""
+        """Open a task; return a first candidate for it, its body left to fill in."""
 
     async def diagnose(self, python: str = "") -> Diagnosis:
-        """Look at what this machine can do and lacks."""
+        """Look at what the machine that judges can do and lacks."""
 
     def home(self, what: str) -> Path:
         """Return the folder of database, documents and exports.

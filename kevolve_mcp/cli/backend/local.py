@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from kevolve_mcp.driver import Answer, Connection, OpenClient, Tools
     from kevolve_mcp.driver.tools import ProgressListener
     from kevolve_mcp.executors.base import Executor
+    from kevolve_mcp.server.diagnosis import Diagnosis
     from kevolve_mcp.server.phrase import Phrase
     from kevolve_mcp.server.results import KnowledgeReply, ViewReply
     from kevolve_mcp.sessions import Home, Service
     from kevolve_mcp.sessions.types import Text
 
-    from ..diagnosis import Diagnosis
     from ..judging import Order
     from .base import Announce, Judge
 
@@ -118,7 +118,7 @@ class Local:
             return template_candidate(found, language).source
 
     async def diagnose(self, python: str = "") -> Diagnosis:
-        from ..diagnosis import diagnose
+        from kevolve_mcp.server.diagnosis import diagnose
 
         async with open_executor(python, Path.cwd()) as executor:
             return await diagnose(executor, Settings())

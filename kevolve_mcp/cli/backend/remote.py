@@ -1,8 +1,6 @@
 """A server that runs already, reached by its URL. It may be on another machine, so files are read
-here and sent as text, and packages come back as text.
-
-It judges nothing outside of a session, and no tool of it does what only a person does: the first
-stays with this machine, whatever server is named, and the second is refused."""
+here and sent as text, and packages come back as text. What judges outside of any session is its
+executor, so files are judged where the device is. What only a person does is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import ipaddress
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -19,18 +17,18 @@ import typer
 
 from kevolve_mcp.driver import connect
 from kevolve_mcp.errors import UsageError
+from kevolve_mcp.executors.remote import JUDGE_PATH, JudgeCall, RemoteExecutor
 from kevolve_mcp.server.http import PATH, read_token
 from kevolve_mcp.sessions.types import Text
 from kevolve_mcp.settings import Settings, variable
 
-from ..files import read_text
-from .local import Local
+from ..files import read_text, stays_here
 
 if TYPE_CHECKING:
     from kevolve_mcp.driver import Connection, Tools
+    from kevolve_mcp.server.diagnosis import Diagnosis
     from kevolve_mcp.sessions import Service
 
-    from ..diagnosis import Diagnosis
     from ..judging import Order
     from .base import Announce, Judge
 
@@ -112,11 +110,7 @@ class Remote:
 
     @asynccontextmanager
     async def tools(self, python: str = "") -> AsyncIterator[Tools]:
-        if python:
-            raise UsageError(
-                "--python is for this machine",
-                "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.",
-            )
+        _refuse_python(python)
         async with self._connected("kevolve") as connection:
             yield connection
 
@@ -135,30 +129,69 @@ class Remote:
         """The server, connected to again when it was lost."""
         from .transport import http
 
+        token = self._warned()
+        client = http(self.url, token, local=self.local, name=name)
+        async with connect(client, restarted, self._why, remote=True) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def judge(
+        self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
+    ) -> AsyncIterator[Judge]:
+        from ..judging import opened
+
+        if remark := stays_here(order.task):
+            typer.echo(remark, err=True)
+        async with self._executor(python) as executor:
+            yield await opened(executor, order, announce, fresh=fresh)
+
+    async def template(self, task: Path, target: str, language: str, python: str = "") -> str:
+        from kevolve_mcp.synthesis.templates import template_candidate
+
+        source = read_text(task, "task")
+        async with self._executor(python) as executor:
+            found = await executor.open_task(source, "", target, timed=False)
+            return template_candidate(found, language).source
+
+    async def diagnose(self, python: str = "") -> Diagnosis:
+        from kevolve_mcp.server.diagnosis import Diagnosis
+
+        async with self._executor(python) as executor:
+            found = await executor.ask(Diagnosis, JudgeCall("diagnose"))
+            return replace(found, machine=f"the machine of {self.url}")
+
+    @asynccontextmanager
+    async def _executor(self, python: str) -> AsyncIterator[RemoteExecutor]:
+        """The server's judge. Raises UsageError where an interpreter is named."""
+        _refuse_python(python)
+        url = f"{self.url.rpartition('/')[0]}{JUDGE_PATH}"
+        async with RemoteExecutor(url, self._warned(), local=self.local) as executor:
+            yield executor
+
+    def _warned(self) -> str:
+        """The token, after a warning where it crosses the network in clear."""
         token = self.token()
         if self.warning:
             typer.echo(f"warning: {self.warning}", err=True)
-        client = http(self.url, token, local=self.local, name=name)
-        why = f"Is it running? On its machine: kevolve serve --http. Here it is called {self.url}."
-        async with connect(client, restarted, why, remote=True) as connection:
-            yield connection
+        return token
 
-    def judge(
-        self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
-    ) -> AbstractAsyncContextManager[Judge]:
-        return Local().judge(order, announce, python=python, fresh=fresh)
-
-    async def template(self, task: Path, target: str, language: str, python: str = "") -> str:
-        return await Local().template(task, target, language, python)
-
-    async def diagnose(self, python: str = "") -> Diagnosis:
-        return await Local().diagnose(python)
+    @property
+    def _why(self) -> str:
+        return f"Is it running? On its machine: kevolve serve --http. Here it is called {self.url}."
 
     def home(self, what: str) -> Path:
         raise _only_at_home(what)
 
     def service(self, what: str) -> AbstractAsyncContextManager[Service]:
         raise _only_at_home(what)
+
+
+def _refuse_python(python: str) -> None:
+    if python:
+        raise UsageError(
+            "--python is for this machine",
+            "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.",
+        )
 
 
 def _only_at_home(what: str) -> UsageError:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.types import Device, Interpreter, Mode, TargetReport
-from kevolve_mcp.cli.diagnosis import Diagnosis, DoctorFinding
+from kevolve_mcp.server.diagnosis import Diagnosis, DoctorFinding
 
 from .cells import cells
 from .fitting import Fitting, block, hanging
@@ -26,7 +26,7 @@ LEAST = 120  # columns in which a row with a sentence is still read as a row
 def machine_view(found: Diagnosis) -> RenderableType:
     """Findings by section, the interpreters, the targets, and at the end what to do."""
     parts: list[RenderableType] = [
-        Text("KEvolve on this machine", style="bold"),
+        Text(f"KEvolve on {found.machine}", style="bold"),
         *(_line(f) for f in found.findings),
     ]
     parts += [

@@ -11,14 +11,17 @@ from types import FrameType
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import Route
 
 from kevolve_mcp.errors import UsageError
+from kevolve_mcp.executors.remote import JUDGE_PATH
 from kevolve_mcp.settings import Settings
 
 from ..build import ServiceFactory, build_server, usual_service
 from ..reach import Below, default_root
 from . import protocol
 from .gate import AccessGate
+from .judging import Judging
 from .options import PATH, HttpOptions, host_names, listen
 from .token import Token, find_token, token_file
 
@@ -53,13 +56,15 @@ def serve_http(
             allowed_hosts=host_names(options, bound),
             allowed_origins=[],
         )
-        app = build_server(settings, service, reach).streamable_http_app(
+        judging = Judging(limits)
+        app = build_server(settings, service, reach, judging.attach).streamable_http_app(
             streamable_http_path=PATH,
             max_request_body_size=limits.body_bytes,
             session_idle_timeout=limits.idle_s,
             max_sessions=limits.sessions,
             transport_security=security,
         )
+        app.router.routes.append(Route(JUDGE_PATH, judging, methods=["POST"]))
         gate = AccessGate(app, token.value, security, limits.body_s)
         config = uvicorn.Config(
             gate,

@@ -1,5 +1,5 @@
-"""What this machine can do and lacks: gathered by `diagnose`, judged here, drawn in
-render/machine.py."""
+"""What this machine can do and lacks: gathered by `diagnose`, judged here, drawn by the command
+line."""
 
 from __future__ import annotations
 
@@ -53,13 +53,14 @@ class DoctorFinding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """ready: kernels can be evaluated here."""
+    """ready: kernels can be evaluated there. machine: what a reader calls it."""
 
     findings: tuple[DoctorFinding, ...]
     interpreters: tuple[Interpreter, ...] = ()
     targets: tuple[TargetReport, ...] = ()
     isolation: dict[str, str] | None = None
     devices: tuple[Device, ...] = ()
+    machine: str = "this machine"
 
     @property
     def ready(self) -> bool:
@@ -67,6 +68,7 @@ class Diagnosis:
 
     def as_json(self) -> dict[str, Any]:
         return {
+            "machine": self.machine,
             "ready": self.ready,
             "findings": [to_json(f) for f in self.findings],
             "interpreters": [to_json(i) for i in self.interpreters],
