@@ -242,6 +242,7 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
             alone=rules.level == "namespaces",
             tools=rules.tools,
             forks=rules.forks,
+            memory_files=rules.tools or not rules.bare,
         )
 
 

@@ -68,6 +68,12 @@ _DENIED_MEMORY = {
     "process_madvise": (440, 440), "mlock": (149, 228), "munlock": (150, 229),
     "mlockall": (151, 230), "munlockall": (152, 231), "mlock2": (325, 284),
 }  # fmt: skip
+# Counters of the whole machine that one process moves and a later one reads: of processes (in the
+# number of a descriptor for one), of mounts, of sessions.
+_DENIED_COUNTERS = {
+    "pidfd_open": (434, 434), "statmount": (457, 457), "listmount": (458, 458),
+    "setsid": (112, 157),
+}  # fmt: skip
 # What signals a process later, which SIGCONT does to one that is stopped as well.
 _DENIED_ALARMS = {
     "timer_create": (222, 107), "setitimer": (38, 103), "alarm": (37, -1),
@@ -76,7 +82,7 @@ _DENIED_ALARMS = {
 }  # fmt: skip
 # name: its number, which argument, values of it: the owner and the signal of a descriptor that
 # announces what happens to it, and hints and flags of a file; the signal at the end of a parent;
-# hiding from whoever counts its files.
+# hiding from whoever counts its files; counters of sockets, and descriptors for processes.
 # F_GETLK, _SETLK, _SETLKW, _SETOWN, _SETSIG, _SETOWN_EX, _OFD_GETLK, _SETLK, _SETLKW, _SETLEASE,
 # _NOTIFY, _SET(_FILE)_RW_HINT
 _DENIED_REQUESTS = {
@@ -91,11 +97,18 @@ _DENIED_REQUESTS = {
     "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
     # MADV_COLD, _PAGEOUT, _POPULATE_READ, _POPULATE_WRITE, _COLLAPSE
     "madvise": ((28, 233), 2, (20, 21, 22, 23, 25)),
+    "getsockopt": ((55, 209), 2, (57, 71, 77)),  # SO_COOKIE, _NETNS_COOKIE, _PEERPIDFD
+    "setsockopt": ((54, 208), 2, (76,)),  # SO_PASSPIDFD
 }
+# Memory files of its own: unmapped, or in flight in a socket, nobody can say whose they are. Where
+# memory is measured by them, only a driver of a device has any.
+_MEMORY_FILE = (319, 279)  # memfd_create
+_STATX, _STATX_MNT_ID_UNIQUE = (332, 291), 0x4000
+_IOCTLS_OF_NAMESPACES = 0xB700
 _F_SETFL, _O_ASYNC = 4, 0o20000
 _PREADV2 = (327, 286)  # its flags say whether a page is in memory, or drop it
 _STARTING = {"fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281)}
-_CLONE_THREAD, _X32 = 0x10000, 0x40000000
+_CLONE_PIDFD, _CLONE_THREAD, _X32 = 0x1000, 0x10000, 0x40000000
 # What reaches other processes of the same user, which a worker without process ids of its own can
 # name; and how a candidate is scheduled is the judge's affair.
 _DENIED_AMONG_OTHERS = {
@@ -261,17 +274,24 @@ _ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 
 
 def seccomp(
-    *, pinned: bool = False, alone: bool = True, tools: bool = False, forks: bool = True
+    *,
+    pinned: bool = False,
+    alone: bool = True,
+    tools: bool = False,
+    forks: bool = True,
+    memory_files: bool = True,
 ) -> None:
     """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory
     and queues that outlive it, sockets other than AF_UNIX, calls of other architectures. pinned:
     and leaving the processors that it may use now. alone: no other process can be named from here.
     tools: it may leave marks on files and in the kernel's memory of them, change how it is
-    scheduled, and have itself signalled later, as compilers do. forks: it may start processes, not
-    only threads."""
+    scheduled, have itself signalled later, and read counters of the machine, as compilers do.
+    forks: it may start processes, not only threads. memory_files: it may make some."""
     if _MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {_MACHINE}")
-    program = _program(pinned=pinned, alone=alone, tools=tools, forks=forks)
+    program = _program(
+        pinned=pinned, alone=alone, tools=tools, forks=forks, memory_files=memory_files
+    )
     code = b"".join(struct.pack("<HBBI", *step) for step in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(
@@ -280,7 +300,9 @@ def seccomp(
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")
 
 
-def _program(*, pinned: bool, alone: bool, tools: bool, forks: bool) -> list[_Step]:
+def _program(
+    *, pinned: bool, alone: bool, tools: bool, forks: bool, memory_files: bool
+) -> list[_Step]:
     program: list[_Step] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, _AUDIT_ARCH[_MACHINE]),
@@ -293,23 +315,24 @@ def _program(*, pinned: bool, alone: bool, tools: bool, forks: bool) -> list[_St
         program += [(_EQUAL, 0, 1, numbers[_ARM]), (_GIVE, 0, 0, _ALLOW)]
     if not tools:
         for name, (numbers, argument, values) in _DENIED_REQUESTS.items():
-            own = _asynchronous() if name == "fcntl" else []
+            own = _OWN_STEPS[name]() if name in _OWN_STEPS else []
             program += _only(
                 numbers[_ARM],
                 argument,
                 [*own, *(step for value in values for step in _refused(value))],
             )
         program += _only(_PREADV2[_ARM], 5, [(_EQUAL, 1, 0, 0), (_GIVE, 0, 0, _REFUSE)])
+        program += _only(
+            _STATX[_ARM], 3, [(_ANY_OF, 0, 1, _STATX_MNT_ID_UNIQUE), (_GIVE, 0, 0, _REFUSE)]
+        )
     denied = [
         *_DENIED.values(),
         *([] if alone and tools else _DENIED_AMONG_OTHERS.values()),
         *([_OWN_ONLY["sched_setaffinity"]] if pinned else []),
+        *([] if memory_files else [_MEMORY_FILE]),
     ]
-    denied += (
-        []
-        if tools
-        else [*_DENIED_MARKS.values(), *_DENIED_MEMORY.values(), *_DENIED_ALARMS.values()]
-    )
+    for more in () if tools else (_DENIED_MARKS, _DENIED_MEMORY, _DENIED_COUNTERS, _DENIED_ALARMS):
+        denied += more.values()
     denied += [] if forks else _STARTING.values()
     for numbers in denied:
         program += _refused(numbers[_ARM]) if numbers[_ARM] >= 0 else []
@@ -344,10 +367,23 @@ def _asynchronous() -> list[_Step]:
     return [(_EQUAL, 0, len(steps), _F_SETFL), *steps]
 
 
+def _of_namespaces() -> list[_Step]:
+    """Of ioctl: what asks namespaces for numbers that are never used again."""
+    return [
+        (_AND, 0, 0, 0xFF00),
+        *_refused(_IOCTLS_OF_NAMESPACES),
+        (_LOAD, 0, 0, _ARGUMENTS + 8),
+    ]
+
+
+_OWN_STEPS = {"fcntl": _asynchronous, "ioctl": _of_namespaces}
+
+
 def _cloning(*, tools: bool, forks: bool) -> list[_Step]:
     steps = [(_ANY_OF, 0, 1, 0x7E020000), (_GIVE, 0, 0, _REFUSE)]  # namespaces
     if not forks:
         steps += [(_ANY_OF, 1, 0, _CLONE_THREAD), (_GIVE, 0, 0, _REFUSE)]
-    if not tools:  # the signal at the end of a child
+    if not tools:  # a descriptor for the child; the signal at its end
+        steps += [(_ANY_OF, 0, 1, _CLONE_PIDFD), (_GIVE, 0, 0, _REFUSE)]
         steps += [(_AND, 0, 0, 0xFF), (_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, 17), (_GIVE, 0, 0, _REFUSE)]
     return steps

@@ -267,6 +267,37 @@ assert preadv2(os.RWF_NOWAIT) == -1 and ctypes.get_errno() == 1
     assert attempt(server, level, tmp_path, lines) is None
 
 
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_no_counter_of_the_machine_carries_a_word(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
+    counters = {n: (numbers, (-1, 0, 0, 0, 0)) for n, numbers in syscalls._DENIED_COUNTERS.items()}
+    counters["clone with a descriptor"] = ((syscalls._CLONE,) * 2, (17 | 0x1000, 0, 0, 0, 0))
+    counters["statx"] = (syscalls._STATX, (-1, 0, 0, 0x4FFF, 0))
+    counters["memfd_create"] = (syscalls._MEMORY_FILE, (0, 0))
+    assert attempt(server, level, tmp_path, refusals(counters)) is None
+    lines = """
+import fcntl, os, socket
+refused = []
+one, other = socket.socketpair()
+for name, request in {
+    "cookie": lambda: one.getsockopt(socket.SOL_SOCKET, 57, 8),
+    "cookie of the network": lambda: one.getsockopt(socket.SOL_SOCKET, 71, 8),
+    "descriptor of the other side": lambda: one.getsockopt(socket.SOL_SOCKET, 77, 4),
+    "descriptors that come along": lambda: one.setsockopt(socket.SOL_SOCKET, 76, 1),
+    "number of a namespace": lambda: fcntl.ioctl(one, 0x8008B70D, bytes(8)),
+}.items():
+    try:
+        request()
+    except PermissionError:
+        refused.append(name)
+assert len(refused) == 5, refused
+assert one.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
+assert os.stat(".").st_ino
+"""
+    assert attempt(server, level, tmp_path, lines) is None
+
+
 def test_no_count_of_the_whole_machine_is_shown(server: Servers, tmp_path: Path) -> None:
     """Except to what drives a device, and on Arm to what runs compilers."""
     lines = """
