@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from kevolve_mcp.lazy import loader
 
 if TYPE_CHECKING:
-    from .asks import Ask, Asks, ask
+    from .asks import Ask, AskBatch, ask
     from .evaluations import Evaluation, Signal, evaluation, processes
     from .jobs import Error, Job, JobKind, answered, job
     from .knowledge import Hit, Hits, Page, hits, page
-    from .machines import Machine, machine
+    from .machines import MachineSummary, machine
     from .nodes import Node, best, lineage, node
     from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Trial, Tuned
     from .schema import outline
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ask",
-    "Asks",
+    "AskBatch",
     "Compared",
     "Depth",
     "Duel",
@@ -51,7 +51,7 @@ __all__ = [
     "Job",
     "JobKind",
     "Left",
-    "Machine",
+    "MachineSummary",
     "Node",
     "Opened",
     "Page",
@@ -89,11 +89,11 @@ __all__ = [
 __getattr__ = loader(
     __name__,
     {
-        "asks": ("Ask", "Asks", "ask"),
+        "asks": ("Ask", "AskBatch", "ask"),
         "evaluations": ("Evaluation", "Signal", "evaluation", "processes"),
         "jobs": ("Error", "Job", "JobKind", "answered", "job"),
         "knowledge": ("Hit", "Hits", "Page", "hits", "page"),
-        "machines": ("Machine", "machine"),
+        "machines": ("MachineSummary", "machine"),
         "nodes": ("Node", "best", "lineage", "node"),
         "results": (
             "Compared",

@@ -37,7 +37,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Asks:
+class AskBatch:
     """What to write next, or why the search should stop."""
 
     session: Session

@@ -10,7 +10,7 @@ from kevolve_mcp.synthesis.machine import about
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineSummary:
     """What a machine can do, and what would enable the rest."""
 
     device: str = ""
@@ -44,7 +44,7 @@ def machine(
     devices: Sequence[Device],
     missing: Sequence[str],
     home: str,
-) -> Machine:
+) -> MachineSummary:
     """Show a machine.
 
     Args:
@@ -57,7 +57,7 @@ def machine(
         home: The folder of sessions and settings.
     """
     environment = report.environment if report else None
-    return Machine(
+    return MachineSummary(
         device=environment.device if environment else "",
         about=about(environment, "cpu") if environment else "",
         ceilings=report.ceilings if report and ceilings else None,

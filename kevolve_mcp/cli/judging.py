@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Order:
+class FileOrder:
     """What to judge, under which task and how. reference_cases: of a package, the cases that it
     hands to the reference."""
 
@@ -52,7 +52,7 @@ def order_candidates(
     language: str,
     *,
     quick: bool,
-) -> Order:
+) -> FileOrder:
     """Files under a task. A file that cannot be read becomes an entry of its own; raises UsageError
     for anything else."""
     usual = parse_target(target).usual_language
@@ -67,10 +67,10 @@ def order_candidates(
             "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a first one.",
         )
     entries = tuple(_entry(path, language or usual) for path in candidates)
-    return Order(find_task(task), entries, policy, target, "search" if quick else "confirm")
+    return FileOrder(find_task(task), entries, policy, target, "search" if quick else "confirm")
 
 
-def order_package(folder: Path, policy: Policy, *, quick: bool) -> Order:
+def order_package(folder: Path, policy: Policy, *, quick: bool) -> FileOrder:
     """An exported package, called as a user calls it. Raises NotFound and Conflict when it is none
     or was changed.
 
@@ -84,7 +84,7 @@ def order_package(folder: Path, policy: Policy, *, quick: bool) -> Order:
     allowed = replace(policy, library_calls="allow")
     manifest = package.manifest
     purpose: Purpose = "search" if quick else "export"
-    return Order(
+    return FileOrder(
         package.task_path, (entry,), allowed, manifest.target, purpose, manifest.reference_cases
     )
 
@@ -101,7 +101,7 @@ class OpenedOrder:
     """A `Judge` through an executor."""
 
     executor: Executor
-    order: Order
+    order: FileOrder
     task: Task
     announce: Callable[[str], None]
 
@@ -134,7 +134,7 @@ class OpenedOrder:
 
 
 async def opened(
-    executor: Executor, order: Order, announce: Callable[[str], None], *, fresh: bool = False
+    executor: Executor, order: FileOrder, announce: Callable[[str], None], *, fresh: bool = False
 ) -> OpenedOrder:
     """Open the order's task. Raises TaskRefused and Unavailable: then nothing can be judged.
 

@@ -58,7 +58,7 @@ class Asking(UseCase):
         author: str = "",
         budget: Budget | None = None,
         say: Say = plainly,
-    ) -> api.Asks:
+    ) -> api.AskBatch:
         """The author's open ask again, else new ones, or why the search has ended.
 
         Args:
@@ -102,7 +102,7 @@ class Asking(UseCase):
         return batch
 
 
-async def _ask(call: _Call, count: int) -> api.Asks:
+async def _ask(call: _Call, count: int) -> api.AskBatch:
     shared, store, record = call.shared, call.store, call.record
     await shared.thread(_free_abandoned, store, record.id)
     tree = await shared.thread(shared.trees.load, store, record.id)
@@ -122,9 +122,9 @@ async def _ask(call: _Call, count: int) -> api.Asks:
         open_asks=demand.waiting,
     )
     if over is not None:
-        return api.Asks(await looking.session(shared, record), (), over.reason, over.sentence)
+        return api.AskBatch(await looking.session(shared, record), (), over.reason, over.sentence)
     if not call.whole and (open_ask := await _own(call, tree, demand)) is not None:
-        return api.Asks(
+        return api.AskBatch(
             await looking.session(shared, record),
             (await _stored(call, tree, open_ask, repeated=True),),
         )
@@ -141,7 +141,7 @@ async def _ask(call: _Call, count: int) -> api.Asks:
         if made is None:
             break
         views.append(made)
-    return api.Asks(await looking.session(shared, record), tuple(views))
+    return api.AskBatch(await looking.session(shared, record), tuple(views))
 
 
 async def _gave_way(call: _Call, demand: Demand, count: int) -> bool:
@@ -232,7 +232,7 @@ def _room(call: _Call, demand: Demand, waiting: Sequence[Ask], taken: frozenset[
     return room(call.record.budget, demand.spent, others, len(demand.measuring))
 
 
-async def _reread(call: _Call, seq: int) -> api.Asks:
+async def _reread(call: _Call, seq: int) -> api.AskBatch:
     """As it was given; written anew, with nothing left out, for whom it was not given to and where
     another size is wanted."""
     ask = await call.shared.thread(call.store.asks.get, call.record.id, seq)
@@ -241,7 +241,7 @@ async def _reread(call: _Call, seq: int) -> api.Asks:
         view = await _written(call, tree, ask, Reader(None, call.max_tokens, call.say))
     else:
         view = await _stored(call, tree, ask)
-    return api.Asks(await looking.session(call.shared, call.record), (view,))
+    return api.AskBatch(await looking.session(call.shared, call.record), (view,))
 
 
 async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) -> api.Ask:
@@ -272,13 +272,13 @@ async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> api.Ask
     return _view(tree, ask, await _built(call, _then(tree, ask), ask, reader))
 
 
-async def _built(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> gathering.Built:
+async def _built(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> gathering.BuiltAsk:
     return await gathering.build(
         call.shared, call.record, call.task, tree, ask.expansion, ask.seq, reader
     )
 
 
-def _view(tree: Tree, ask: Ask, built: gathering.Built) -> api.Ask:
+def _view(tree: Tree, ask: Ask, built: gathering.BuiltAsk) -> api.Ask:
     return api.ask(tree, ask, built.context.ask, built.pages)
 
 

@@ -16,13 +16,13 @@ from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import NodeDuel, SessionRecord, Store
 
 from . import evaluating, inputs, places
-from .job import Job
+from .job import JobKind
 from .parameters import CompareParameters
 from .shared import Shared
 from .types import CompareRequest
 
 
-class CompareJob(Job[CompareParameters, api.Compared]):
+class CompareJob(JobKind[CompareParameters, api.Compared]):
     kind = "compare"
     parameters = CompareParameters
     result = api.Compared

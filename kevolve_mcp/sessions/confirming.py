@@ -31,8 +31,8 @@ from kevolve_mcp.search import Node, Tree, figures, terminate, unmet_goals
 from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, StoredEvaluation
 
 from . import comparing, contests, evaluating, held_out, looking, reviews, skills
-from .evaluating import Order
-from .job import Job
+from .evaluating import EvaluationOrder
+from .job import JobKind
 from .parameters import FinishParameters
 from .shared import Shared
 from .trees import ids
@@ -100,7 +100,7 @@ def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
     )
 
 
-class FinishJob(Job[FinishParameters, api.Finished]):
+class FinishJob(JobKind[FinishParameters, api.Finished]):
     """Run again after a crash, it finds confirmation and measurement in the store."""
 
     kind = "finish"
@@ -279,9 +279,11 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         over = terminate(tree, record.goal, record.budget, spent, best=figures(cases))
         return over.sentence if over else "Finished on request, before a termination rule held."
 
-    def _order(self, record: SessionRecord, task: Task, request: EvaluationRequest) -> Order:
+    def _order(
+        self, record: SessionRecord, task: Task, request: EvaluationRequest
+    ) -> EvaluationOrder:
         task, executor = evaluating.place(self._shared, record, task)
-        return Order(task, request, record.target, executor, record.id)
+        return EvaluationOrder(task, request, record.target, executor, record.id)
 
 
 def _learn(

@@ -16,7 +16,7 @@ LINUX = f"evaluation needs Linux; here the server keeps knowledge and trees. {re
 
 
 class Describing(UseCase):
-    async def describe(self, target: str = "", *, python: str = "") -> api.Machine:
+    async def describe(self, target: str = "", *, python: str = "") -> api.MachineSummary:
         """What can be evaluated here, why not the rest, and how to get it. Never fails for
         something that is missing: that is what it is there to say."""
         shared, measures = self._shared, Target.parse(target or "cpu").on_host

@@ -30,7 +30,7 @@ USUAL_PROCESSES = 3  # of a candidate, in a search
 
 
 @dataclass(frozen=True)
-class Order:
+class EvaluationOrder:
     """What to evaluate where. session: who pays for it, None for nobody. repeat: measure again
     although the answer is known, and join what was measured before; so does an effort (see
     EvaluationRequest) above what is behind the answer."""
@@ -43,14 +43,14 @@ class Order:
     repeat: bool = False
 
 
-async def known(shared: Shared, order: Order) -> StoredEvaluation | None:
+async def known(shared: Shared, order: EvaluationOrder) -> StoredEvaluation | None:
     """The stored evaluation of the same key, if that is enough; None without one, or while the
     evaluator's environment is not known."""
     found = await _stored(shared, order)
     return None if found is None or order.repeat or _missing(order, found) else found
 
 
-def _missing(order: Order, found: StoredEvaluation) -> int:
+def _missing(order: EvaluationOrder, found: StoredEvaluation) -> int:
     """How many processes the wanted effort asks for beyond those that are behind a timed answer."""
     timed = any(c.speedup is not None for c in found.evaluation.cases)
     return (
@@ -60,7 +60,7 @@ def _missing(order: Order, found: StoredEvaluation) -> int:
     )
 
 
-async def _stored(shared: Shared, order: Order) -> StoredEvaluation | None:
+async def _stored(shared: Shared, order: EvaluationOrder) -> StoredEvaluation | None:
     request = order.request
     environment = shared.pool.environment(order.executor, order.target, request.candidate.language)
     if environment is None:
@@ -87,7 +87,9 @@ def _went_far_enough(evaluation: Evaluation, best: float) -> bool:
     return not brief or (evaluation.fitness or 0.0) < LEFT_BEHIND * best
 
 
-async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEvaluation | Fresh:
+async def measure(
+    shared: Shared, order: EvaluationOrder, progress: Progress
+) -> StoredEvaluation | Fresh:
     """`known`, else a fresh evaluation, which is not stored yet. Raises EvaluatorUnavailable after
     the second retry."""
     await shared.pool.report(order.executor)
@@ -103,7 +105,7 @@ async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEva
     return Fresh(await _detached(shared, evaluation))
 
 
-async def _joined(shared: Shared, order: Order) -> Order:
+async def _joined(shared: Shared, order: EvaluationOrder) -> EvaluationOrder:
     """The order with what was measured under its key before, and no more effort than is missing
     then."""
     found = await _stored(shared, order)
@@ -133,13 +135,17 @@ class Fresh:
     evaluation: Evaluation
 
 
-async def stored(shared: Shared, order: Order, progress: Progress) -> tuple[StoredEvaluation, bool]:
+async def stored(
+    shared: Shared, order: EvaluationOrder, progress: Progress
+) -> tuple[StoredEvaluation, bool]:
     """Measured and kept; and whether it was there before."""
     found = await measure(shared, order, progress)
     return await keep(shared, order, found), isinstance(found, StoredEvaluation)
 
 
-async def keep(shared: Shared, order: Order, found: StoredEvaluation | Fresh) -> StoredEvaluation:
+async def keep(
+    shared: Shared, order: EvaluationOrder, found: StoredEvaluation | Fresh
+) -> StoredEvaluation:
     """A fresh evaluation put into the store."""
     if isinstance(found, StoredEvaluation):
         return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 from harness.types import Task
 from kevolve_mcp.search import Expansion, LentKernel
 from kevolve_mcp.store import SessionRecord, SimilarFound, SimilarKernel, Store
-from kevolve_mcp.synthesis import SimilarKernel as Lent
+from kevolve_mcp.synthesis import SimilarStart
 
 NAMED = 5  # when a session is opened
 LENT = 2  # as starts
@@ -32,10 +32,10 @@ def named(
     )
 
 
-def lent(kernel: SimilarKernel) -> Lent:
+def lent(kernel: SimilarKernel) -> SimilarStart:
     """As starts and contexts take it."""
     place = f"{kernel.session} {kernel.node.id}"
-    return Lent(
+    return SimilarStart(
         kernel.task.name,
         kernel.candidate,
         kernel.fitness,
@@ -75,7 +75,7 @@ def inspired(
     return replace(expansion, lent=lent)
 
 
-def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
+def shown(store: Store, expansion: Expansion) -> tuple[SimilarStart, ...]:
     """The kernel that an ask lends, as it was when it was chosen; () for none."""
     if (lent := expansion.lent) is None:
         return ()
@@ -85,7 +85,7 @@ def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
     task = store.tasks.get(session.task)
     place = f"{session.id} {node.id}"
     return (
-        Lent(
+        SimilarStart(
             task.name,
             store.candidates.get(node.candidate),
             node.score,

@@ -16,7 +16,7 @@ from kevolve_mcp.synthesis import (
     Context,
     Material,
     Parent,
-    SimilarKernel,
+    SimilarStart,
     Start,
     build_context,
     estimate_tokens,
@@ -57,7 +57,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltAsk:
     """context: text and data of one ask; pages: the knowledge in it."""
 
     context: Context
@@ -115,7 +115,7 @@ async def build(
     seq: int,
     reader: Reader,
     report: MachineReport | None = None,
-) -> Built:
+) -> BuiltAsk:
     """Context and data for an ask of this seq."""
     store = await shared.store()
     spent = await shared.thread(store.sessions.spent, record.id)
@@ -164,7 +164,7 @@ async def build(
     context = build_context(material, text_tokens)
     # some may have found no room
     there = (e.page_id for e in gathered.passages.new if f" ({e.page_id})" in context.text)
-    return Built(context, tuple(there))
+    return BuiltAsk(context, tuple(there))
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class _Gathered:
     elsewhere: tuple[Node, ...]
     start: Start | None
     passages: Passages
-    similar: tuple[SimilarKernel, ...]
+    similar: tuple[SimilarStart, ...]
     best: Candidate | None
 
 

@@ -18,7 +18,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Job(ABC, Generic[P, R]):
+class JobKind(ABC, Generic[P, R]):
     """From parameters to a result, both frozen dataclasses that the store keeps as JSON.
 
     usual_s: how long one takes until that was measured, in seconds.

@@ -20,7 +20,7 @@ from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import JobRecord
 
 from .home import opens
-from .job import Job, encoded, of_another_version
+from .job import JobKind, encoded, of_another_version
 from .parameters import Parameters
 from .shared import Shared
 
@@ -46,7 +46,7 @@ class _Local:
         self.event = event
 
 
-class Jobs:
+class JobRunner:
     """Starts, joins, watches and cancels jobs; takes over those whose process died, unless it only
     looks."""
 
@@ -54,13 +54,13 @@ class Jobs:
         self,
         shared: Shared,
         group: TaskGroup,
-        kinds: Iterable[Job[Any, Any]],
+        kinds: Iterable[JobKind[Any, Any]],
         *,
         looks_only: bool = False,
     ) -> None:
         self._shared = shared
         self._group = group
-        self._kinds: dict[str, Job[Any, Any]] = {kind.kind: kind for kind in kinds}
+        self._kinds: dict[str, JobKind[Any, Any]] = {kind.kind: kind for kind in kinds}
         self._looks_only = looks_only
         self._local: dict[str, _Local] = {}
         self._starting = anyio.Lock()
@@ -177,7 +177,7 @@ class Jobs:
         left = await self._shared.left(_session(job))
         return self._shown(job, eta_s=eta, result=result, left=left)
 
-    def _kind(self, record: JobRecord) -> Job[Any, Any]:
+    def _kind(self, record: JobRecord) -> JobKind[Any, Any]:
         """Raises Conflict for one of another version."""
         if (kind := self._kinds.get(record.kind)) is None:
             raise of_another_version(record, f"it knows {', '.join(self._kinds)}")

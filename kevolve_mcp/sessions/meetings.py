@@ -12,7 +12,7 @@ from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Meeting, Node, Tree, apart, interval
 
 from . import evaluating
-from .places import Place
+from .places import EvaluationPlace
 from .shared import Shared
 
 # of what a comparison on request spends on a pair that is not decided: most children are no better
@@ -43,7 +43,7 @@ def rival(tree: Tree, evaluation: Evaluation, left_s: float) -> Node | None:
 
 
 async def hold(
-    shared: Shared, place: Place, candidate: Candidate, best: Node, progress: Progress
+    shared: Shared, place: EvaluationPlace, candidate: Candidate, best: Node, progress: Progress
 ) -> Meeting:
     """The candidate against the best node; the session pays. Where no comparison comes about, the
     meeting says why."""

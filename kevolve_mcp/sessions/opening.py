@@ -35,7 +35,7 @@ from kevolve_mcp.store import (
 
 from . import experience, gathering, inputs, looking
 from .gathering import Reader
-from .job import Job
+from .job import JobKind
 from .parameters import OpenParameters
 from .shared import Shared
 from .types import SessionSpec, Text
@@ -124,7 +124,7 @@ class Opening(UseCase):
         return opened.name, tuple(map(api.similar, similar))
 
 
-class OpenJob(Job[OpenParameters, api.Opened]):
+class OpenJob(JobKind[OpenParameters, api.Opened]):
     kind = "open"
     parameters = OpenParameters
     result = api.Opened

@@ -11,7 +11,7 @@ from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.store import SessionRecord
 
 from . import evaluating, inputs
-from .evaluating import Order
+from .evaluating import EvaluationOrder
 from .parameters import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
 from .types import KernelRequest
@@ -36,7 +36,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Place:
+class EvaluationPlace:
     """session: who pays, None for nobody."""
 
     task: Task
@@ -63,7 +63,9 @@ async def name(shared: Shared, request: KernelRequest) -> Named:
     return Named(where, request.language or record.language, record)
 
 
-async def find(shared: Shared, where: Location, progress: Progress, *, timed: bool = True) -> Place:
+async def find(
+    shared: Shared, where: Location, progress: Progress, *, timed: bool = True
+) -> EvaluationPlace:
     """The place that a job names; a task outside of a session is opened for it. Raises what
     Executor.open_task raises."""
     if where.task is None:
@@ -71,26 +73,28 @@ async def find(shared: Shared, where: Location, progress: Progress, *, timed: bo
         record = await shared.thread(store.sessions.get, where.session)
         return await of_session(shared, record, where.target)
     task, executor = await evaluating.opened(shared, where, where.task, progress, timed=timed)
-    return Place(task, executor, where.target, Policy())
+    return EvaluationPlace(task, executor, where.target, Policy())
 
 
-async def of_session(shared: Shared, record: SessionRecord, target: str = "") -> Place:
+async def of_session(shared: Shared, record: SessionRecord, target: str = "") -> EvaluationPlace:
     """target: another one than the session's."""
     store = await shared.store()
     task, executor = evaluating.place(
         shared, record, await shared.thread(store.tasks.get, record.task)
     )
-    return Place(task, executor, target or record.target, record.policy, record.id)
+    return EvaluationPlace(task, executor, target or record.target, record.policy, record.id)
 
 
 def order(
-    place: Place,
+    place: EvaluationPlace,
     candidate: Candidate,
     p: MeasureParameters | SubmitParameters,
     best: float = 0.0,
-) -> Order:
+) -> EvaluationOrder:
     """How a candidate is measured there. best: what is known of the best node's F, for a kernel
     that is told."""
     purpose, through = STAGES[p.depth if isinstance(p, MeasureParameters) else "submit"]
     request = EvaluationRequest(candidate, purpose, through, place.policy, (), best, p.effort)
-    return Order(place.task, request, place.target, place.executor, place.session, p.repeat)
+    return EvaluationOrder(
+        place.task, request, place.target, place.executor, place.session, p.repeat
+    )

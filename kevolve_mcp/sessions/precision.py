@@ -13,7 +13,7 @@ from kevolve_mcp.search import interval
 from kevolve_mcp.store import StoredEvaluation
 
 from . import evaluating
-from .evaluating import USUAL_PROCESSES, Fresh, Order
+from .evaluating import USUAL_PROCESSES, EvaluationOrder, Fresh
 from .shared import Shared
 
 # upper end of an interval over its lower end, above which it says nothing of a node
@@ -41,7 +41,7 @@ def wanted(evaluation: Evaluation, best: float) -> bool:
 
 async def sharpened(
     shared: Shared,
-    order: Order,
+    order: EvaluationOrder,
     found: StoredEvaluation | Fresh,
     left_s: float,
     progress: Progress,

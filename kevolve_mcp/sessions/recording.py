@@ -10,12 +10,12 @@ from kevolve_mcp.errors import BudgetFull
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Meeting, Node
 from kevolve_mcp.search.provenance import PARAMETER_SEARCH, Origin
-from kevolve_mcp.store import NewNode, Place, Store, StoredEvaluation
+from kevolve_mcp.store import BudgetPlace, NewNode, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 from kevolve_mcp.synthesis.likeness import Likeness
 
 from . import descent, evaluating, meetings, places, precision, skills
-from .evaluating import Order
+from .evaluating import EvaluationOrder
 from .parameters import SubmitParameters
 from .shared import Shared
 
@@ -31,7 +31,9 @@ class Recorded:
     likeness: Likeness | None = None
 
 
-async def order(shared: Shared, place: places.Place, p: SubmitParameters) -> Order:
+async def order(
+    shared: Shared, place: places.EvaluationPlace, p: SubmitParameters
+) -> EvaluationOrder:
     """How a candidate is evaluated, beside the best node of its session."""
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
@@ -40,7 +42,9 @@ async def order(shared: Shared, place: places.Place, p: SubmitParameters) -> Ord
     return places.order(place, candidate, p, tree.known[best.id] if best else 0.0)
 
 
-async def at_once(shared: Shared, place: places.Place, p: SubmitParameters) -> Recorded | None:
+async def at_once(
+    shared: Shared, place: places.EvaluationPlace, p: SubmitParameters
+) -> Recorded | None:
     """What `record` returns, where the store knows the answer and nothing is left to measure.
     Raises BudgetFull where it would be charged and has no place: this session paid for it."""
     asked = await order(shared, place, p)
@@ -56,7 +60,7 @@ async def at_once(shared: Shared, place: places.Place, p: SubmitParameters) -> R
 
 
 async def record(
-    shared: Shared, place: places.Place, p: SubmitParameters, progress: Progress
+    shared: Shared, place: places.EvaluationPlace, p: SubmitParameters, progress: Progress
 ) -> Recorded:
     """The node of a candidate, which is evaluated first: longer where its interval says nothing,
     and against the best node where it may be better. Done again after a crash, it finds what was
@@ -81,7 +85,7 @@ async def record(
         if best is not None:
             measured = await evaluating.keep(shared, asked, measured)
             met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
-        kept: Place = "held" if by_author else "left_over"
+        kept: BudgetPlace = "held" if by_author else "left_over"
         try:
             return await _inserted(shared, p, asked, measured, cached=cached, met=met, place=kept)
         except BudgetFull:
@@ -113,12 +117,12 @@ async def _left(shared: Shared, p: SubmitParameters) -> float:
 async def _inserted(
     shared: Shared,
     p: SubmitParameters,
-    asked: Order,
+    asked: EvaluationOrder,
     found: StoredEvaluation | evaluating.Fresh,
     *,
     cached: bool,
     met: Meeting | None = None,
-    place: Place = "held",
+    place: BudgetPlace = "held",
 ) -> Recorded:
     """What it names is in the store from now on."""
     store, candidate = await shared.store(), asked.request.candidate
@@ -133,7 +137,7 @@ def _insert(
     found: StoredEvaluation | evaluating.Fresh,
     met: Meeting | None,
     cached: bool,
-    place: Place,
+    place: BudgetPlace,
 ) -> Recorded:
     """The checkpoint: evaluation and node in one transaction; told twice, the node that is
     there."""

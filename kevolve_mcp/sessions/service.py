@@ -19,7 +19,7 @@ from .background import Background
 from .describing import Describing
 from .evaluation import Evaluating
 from .finishing import Finishing
-from .jobs import Jobs
+from .jobs import JobRunner
 from .knowledge import Knowledge
 from .looking import Looking
 from .opening import Opening
@@ -67,7 +67,7 @@ class Service(
     async def __aenter__(self) -> Self:
         self._group = await self._exit.enter_async_context(anyio.create_task_group())
         self._shared.background = Background(self._shared, self._group, looks_only=self._looks_only)
-        self._shared.jobs = Jobs(
+        self._shared.jobs = JobRunner(
             self._shared,
             self._group,
             (

@@ -16,13 +16,13 @@ from .pool import ExecutorFactory, Pool
 
 if TYPE_CHECKING:
     from .background import Background
-    from .jobs import Jobs
+    from .jobs import JobRunner
 
 
 class Shared(Home):
     """One per service. The store is looked through for lost jobs when it is opened."""
 
-    jobs: Jobs  # these two are set by the service
+    jobs: JobRunner  # these two are set by the service
     background: Background
 
     def __init__(self, settings: Settings, executors: ExecutorFactory) -> None:

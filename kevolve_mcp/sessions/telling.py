@@ -12,7 +12,7 @@ from kevolve_mcp.store import StoredEvaluation
 from knowledge.families import of_operators
 
 from . import evaluating, places, recording
-from .job import Job
+from .job import JobKind
 from .parameters import Location, MeasureParameters, SubmitParameters
 from .passages import exact_target, features, holds
 from .shared import Shared
@@ -20,7 +20,7 @@ from .shared import Shared
 PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signals
 
 
-class SubmitJob(Job[SubmitParameters, api.Evaluated]):
+class SubmitJob(JobKind[SubmitParameters, api.Evaluated]):
     kind = "submit"
     parameters = SubmitParameters
     result = api.Evaluated
@@ -40,7 +40,7 @@ class SubmitJob(Job[SubmitParameters, api.Evaluated]):
         return await told(self._shared, parameters, found)
 
 
-class MeasureJob(Job[MeasureParameters, api.Evaluated]):
+class MeasureJob(JobKind[MeasureParameters, api.Evaluated]):
     """One for each depth but that of a node. timed: whether the task's baselines are needed."""
 
     parameters = MeasureParameters

@@ -16,8 +16,8 @@ from kevolve_mcp.synthesis import HistoryRow, next_choice, structure_digest
 from kevolve_mcp.synthesis.tuning import Choice, TuningExhausted
 
 from . import evaluating, places
-from .evaluating import Order
-from .job import Job
+from .evaluating import EvaluationOrder
+from .job import JobKind
 from .parameters import TuneParameters
 from .shared import Shared
 
@@ -51,7 +51,7 @@ def row(node: Node) -> HistoryRow:
     )
 
 
-class TuneJob(Job[TuneParameters, api.Tuned]):
+class TuneJob(JobKind[TuneParameters, api.Tuned]):
     """Run again after a crash, it finds what was evaluated in the store."""
 
     kind = "tune"
@@ -72,7 +72,7 @@ class TuneJob(Job[TuneParameters, api.Tuned]):
         for number in range(count + 1):
             message = f"choice {number} of {count}: {trial.params()}"
             progress(ProgressEvent("tune", message, number / (count + 1)))
-            order = Order(
+            order = EvaluationOrder(
                 place.task,
                 EvaluationRequest(trial, policy=place.policy),
                 place.target,

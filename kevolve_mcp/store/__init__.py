@@ -14,6 +14,7 @@ from kevolve_mcp.lazy import loader
 if TYPE_CHECKING:
     from .records import (
         Approval,
+        BudgetPlace,
         Demand,
         JobRecord,
         JobState,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         NewSession,
         NewSkill,
         Owner,
-        Place,
         SessionRecord,
         SessionState,
         SessionSummary,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Approval",
+    "BudgetPlace",
     "Demand",
     "JobRecord",
     "JobState",
@@ -56,7 +57,6 @@ __all__ = [
     "NodeDuel",
     "Owner",
     "PastBudget",
-    "Place",
     "SessionOptions",
     "SessionOutcome",
     "SessionRecord",
@@ -91,7 +91,7 @@ __getattr__ = loader(
             "NewSession",
             "NewSkill",
             "Owner",
-            "Place",
+            "BudgetPlace",
             "SessionRecord",
             "SessionState",
             "SessionSummary",

@@ -17,7 +17,7 @@ from kevolve_mcp.errors import BudgetFull
 
 from . import schema, spending
 from .asks import ask_of, unanswered
-from .records import Demand, Measuring, Place
+from .records import BudgetPlace, Demand, Measuring
 from .rows import number
 
 NODE_JOB = "submit"  # the kind of the jobs that end with a node
@@ -36,7 +36,7 @@ def admit_job(connection: Connection, session: Row[Any], payload: dict[str, Any]
 
 
 def admit_node(
-    connection: Connection, session: Row[Any], before: int, place: Place, now: float
+    connection: Connection, session: Row[Any], before: int, place: BudgetPlace, now: float
 ) -> None:
     """Let a node stay that was inserted in this transaction. before: the evaluations that were
     spent without it; one that is known costs none. Raises BudgetFull."""

@@ -19,7 +19,7 @@ from .approvals import load_approvals
 from .asks import ask_of
 from .engine import Database
 from .evaluations import get_evaluation, insert_evaluation, signal_names
-from .records import NewNode, Place
+from .records import BudgetPlace, NewNode
 from .refuted import refuted
 from .rows import next_seq, number, session_row
 
@@ -32,7 +32,7 @@ class Nodes:
         self._database = database
         self._clock = clock
 
-    def add(self, session: str, new: NewNode, place: Place = "held") -> Node:
+    def add(self, session: str, new: NewNode, place: BudgetPlace = "held") -> Node:
         """Insert evaluation (unless it is named by id), node and parents in one transaction, with
         the next seq.
 

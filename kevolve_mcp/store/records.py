@@ -21,7 +21,7 @@ JobState = Literal["running", "done", "failed", "cancelled", "lost"]
 SkillState = Literal["proposed", "accepted", "contradicted", "retired"]
 # whose place of the evaluation budget a node takes: of the job that made it, one that no job holds,
 # one that neither a job nor an open ask needs
-Place = Literal["held", "free", "left_over"]
+BudgetPlace = Literal["held", "free", "left_over"]
 SkillUseKind = Literal["start", "named", "shown"]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .layout import estimate_tokens
     from .sections import Excerpt
     from .skills import Instantiation, Instantiations, instantiate, skill_name
-    from .starts import SimilarKernel, Start, Starts, find_starts
+    from .starts import SimilarStart, Start, Starts, find_starts
     from .templates import template_candidate
     from .tuning import Choice, next_choice
 
@@ -40,7 +40,7 @@ __all__ = [
     "Material",
     "Parent",
     "ParentView",
-    "SimilarKernel",
+    "SimilarStart",
     "Start",
     "StartView",
     "Starts",
@@ -74,7 +74,7 @@ __getattr__ = loader(
         "layout": ("estimate_tokens",),
         "sections": ("Excerpt",),
         "skills": ("Instantiation", "Instantiations", "instantiate", "skill_name"),
-        "starts": ("SimilarKernel", "Start", "Starts", "find_starts"),
+        "starts": ("SimilarStart", "Start", "Starts", "find_starts"),
         "templates": ("template_candidate",),
         "tuning": ("Choice", "next_choice"),
     },

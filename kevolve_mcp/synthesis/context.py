@@ -31,7 +31,7 @@ from . import sections, shown
 from .ask import AskContext, HistoryRow, ParentView, StartView, TaskFacts, short
 from .layout import AskSection, assemble, estimate_tokens
 from .sections import Excerpt
-from .starts import SimilarKernel, Start
+from .starts import SimilarStart, Start
 
 MINIMUM_TOKENS = 400
 
@@ -78,7 +78,7 @@ class Material:
     searched: tuple[Searched, ...] = ()
     start: Start | None = None
     excerpts: tuple[Excerpt, ...] = ()
-    similar: tuple[SimilarKernel, ...] = ()
+    similar: tuple[SimilarStart, ...] = ()
     pages_again: tuple[str, ...] = ()
     had: Mapping[str, str] | None = field(default_factory=dict)
     say: Say = plainly

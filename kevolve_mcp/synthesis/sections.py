@@ -29,7 +29,7 @@ from .constraints import format_rules
 from .layout import AskSection
 from .machine import about, device, rates
 from .shown import LEARNED, START, page_key, source_key
-from .starts import SimilarKernel, Start
+from .starts import SimilarStart, Start
 from .wording import log_end, met_line, one_line, quoted, said, settings
 
 
@@ -361,7 +361,7 @@ def excerpt(passage: Excerpt, rank: int, say: Say) -> AskSection:
     return AskSection(title, why + text, give=10 + rank, rest=rest, key=page_key(passage.page_id))
 
 
-def similar(kernel: SimilarKernel, rank: int, say: Say) -> AskSection:
+def similar(kernel: SimilarStart, rank: int, say: Say) -> AskSection:
     """A kernel of another session: its text is somebody else's, so it is quoted and said to be
     material only."""
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"

@@ -23,7 +23,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class SimilarKernel:
+class SimilarStart:
     """The best kernel of a task that computes something similar. place: session and node,
     "scale-7f3a n12". similarity: 0..1."""
 
@@ -53,7 +53,7 @@ def find_starts(
     *,
     user: Candidate | None = None,
     skills: Sequence[Skill] = (),
-    similar: Sequence[SimilarKernel] = (),
+    similar: Sequence[SimilarStart] = (),
     per_skill: int = 2,
     limit: int = 6,
 ) -> Starts:
@@ -101,7 +101,7 @@ def find_starts(
     return Starts(tuple(unique[:limit]), tuple(notes))
 
 
-def _experienced(found: Sequence[Start], similar: Sequence[SimilarKernel]) -> list[Start]:
+def _experienced(found: Sequence[Start], similar: Sequence[SimilarStart]) -> list[Start]:
     """First the starts that have the form of a similar task's kernel, with the parameters that were
     best there; a skill's own parameters are then left to the search."""
     informed = [_informed(start, similar) for start in found]
@@ -113,7 +113,7 @@ def _experienced(found: Sequence[Start], similar: Sequence[SimilarKernel]) -> li
     return [better for better in informed if better is not None] + rest
 
 
-def _informed(start: Start, similar: Sequence[SimilarKernel]) -> Start | None:
+def _informed(start: Start, similar: Sequence[SimilarStart]) -> Start | None:
     own = _form(start.candidate)
     for kernel in similar:
         theirs = _form(kernel.candidate)

@@ -104,8 +104,8 @@ def test_the_key_holds_the_evaluators_digest_and_the_timing_effort(
     judge: OpenJudge, judge_cache: Path
 ) -> None:
     said = judge.run(judge.executor.describe()).environment.toolchain
-    (copied,) = (p.name for p in (judge_cache / "harness").iterdir())
-    assert f"evaluator {copied[:12]}" in said
+    copies = [p.name[:12] for p in (judge_cache / "harness").iterdir()]  # a kept cache has several
+    assert any(f"evaluator {copy}" in said for copy in copies)
     assert "timing effort 0.2" in said  # of all tests
 
 

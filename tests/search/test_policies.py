@@ -196,7 +196,7 @@ def test_greedy_never_prefers_a_loser_however_often_the_winner_was_tried():
 
 def test_the_failure_of_what_is_known_to_be_better_is_repaired_first():
     made = tree(*LOST, node(3, 0.0, 2), node(4, 0.0, 1))
-    assert [r.node.id for r in moves.repairs(moves.View.of(made, (), 8), 3)] == ["n4", "n3"]
+    assert [r.node.id for r in moves.repairs(moves.PolicyView.of(made, (), 8), 3)] == ["n4", "n3"]
 
 
 def test_greedy_leaves_a_stall_by_a_clean_slate_and_a_crossover():
@@ -290,7 +290,7 @@ def test_a_fixed_failure_is_left_in_peace(policy):
 
 
 def test_kin_are_not_crossed_and_no_pair_twice():
-    view = moves.View.of(
+    view = moves.PolicyView.of(
         tree(node(1, 2.0), node(2, 1.9, 1), node(3, 1.8), node(4, 1.7), node(5, 1.6, 1, 4)), (), 8
     )
     partners = moves.partners(view, view.tree.by_id["n1"], view.tree.nodes)
@@ -304,8 +304,8 @@ def test_an_ask_that_was_answered_meanwhile_weighs_nothing():
     made = tree(
         node(1, 3.0), node(2, 2.95), node(3, 3.1, 1, ask=1, status="needs_review"), asks=asks
     )
-    assert moves.View.of(made, asks, 8).load == {}
-    assert moves.View.of(tree(*made.nodes[:2], asks=asks), asks, 8).load == {"n1": 1}
+    assert moves.PolicyView.of(made, asks, 8).load == {}
+    assert moves.PolicyView.of(tree(*made.nodes[:2], asks=asks), asks, 8).load == {"n1": 1}
 
 
 def migrations(policy, evaluations):

@@ -14,7 +14,7 @@ from kevolve_mcp.search import Origin
 from kevolve_mcp.sessions.skills import code, standing
 from kevolve_mcp.sessions.skills.learned import as_skill
 from kevolve_mcp.sessions.skills.patterns import alike, checked
-from kevolve_mcp.sessions.skills.sameness import Tasks
+from kevolve_mcp.sessions.skills.sameness import KnownTasks
 from kevolve_mcp.sessions.skills.wording import plain_sentences, problem
 from kevolve_mcp.store import SkillEvidence, SkillOutcome, SkillRecord, Store
 from kevolve_mcp.synthesis import find_starts
@@ -77,7 +77,7 @@ def test_what_two_task_files_compute_decides_whether_they_are_two(tmp_path: Path
         for name, changes in variants.items():
             facts = {"graph": graph, **changes}
             store.tasks.put(dataclasses.replace(task, digest=name.ljust(64, "0"), **facts))
-        tasks = Tasks(store)
+        tasks = KnownTasks(store)
         others = {n: tasks.another("base".ljust(64, "0"), n.ljust(64, "0")) for n in variants}
     assert others == {
         "base": False,

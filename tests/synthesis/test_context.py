@@ -24,7 +24,7 @@ from kevolve_mcp.synthesis import (
     Excerpt,
     Material,
     Parent,
-    SimilarKernel,
+    SimilarStart,
     Start,
     build_context,
     estimate_tokens,
@@ -102,7 +102,7 @@ def material(
         parents=(Parent(node(1, parent, 1.31), parent, found),),
         history=history,
         excerpts=excerpts,
-        similar=tuple(SimilarKernel(f"other{i}", TEXT, 1.5) for i in range(similar)),
+        similar=tuple(SimilarStart(f"other{i}", TEXT, 1.5) for i in range(similar)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.types import Candidate
 from kevolve_mcp.search.provenance import USER_FILE
-from kevolve_mcp.synthesis import SimilarKernel, find_starts
+from kevolve_mcp.synthesis import SimilarStart, find_starts
 from knowledge import Library
 
 from .helpers import TUNABLE, pointwise_task, rmsnorm_task
@@ -14,7 +14,7 @@ USER = Candidate(TUNABLE, "cpp")
 
 
 def test_user_file_then_skills_then_similar_tasks() -> None:
-    other = SimilarKernel("older", Candidate(TUNABLE + "# older\n", "cpp"), 1.7)
+    other = SimilarStart("older", Candidate(TUNABLE + "# older\n", "cpp"), 1.7)
     starts = find_starts(rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(other,))
     assert [str(s.origin) for s in starts.found] == [
         "user file",
@@ -26,7 +26,7 @@ def test_user_file_then_skills_then_similar_tasks() -> None:
 
 
 def test_equal_texts_once_and_other_languages_left_out() -> None:
-    same, triton = SimilarKernel("older", USER), SimilarKernel("gpu", Candidate("x", "triton"))
+    same, triton = SimilarStart("older", USER), SimilarStart("gpu", Candidate("x", "triton"))
     assert (
         len(
             find_starts(
@@ -54,7 +54,7 @@ def test_skills_of_other_languages_and_targets_are_not_mentioned() -> None:
 
 
 def test_the_limit_is_announced() -> None:
-    similar = tuple(SimilarKernel(f"t{i}", Candidate(f"x = {i}", "cpp")) for i in range(9))
+    similar = tuple(SimilarStart(f"t{i}", Candidate(f"x = {i}", "cpp")) for i in range(9))
     starts = find_starts(rmsnorm_task(), "cpu", "cpp", similar=similar, limit=4)
     assert len(starts.found) == 4
     assert "5 further" in starts.notes[-1]
@@ -62,10 +62,10 @@ def test_the_limit_is_announced() -> None:
 
 def test_a_start_is_tried_with_the_best_parameters_of_a_similar_task() -> None:
     best = USER.with_params({"UNROLL": 8, "WIDTH": 512, "PASSES": 1})
-    other_form = SimilarKernel(
+    other_form = SimilarStart(
         "else", Candidate("TUNABLES = {'X': [1]}\nPARAMS = {'X': 1}\n", "cpp")
     )
-    older = SimilarKernel(
+    older = SimilarStart(
         "ol\nder", Candidate(best.source + "# other text\n", "cpp"), 1.7, "older-7f3a n4"
     )
     found = find_starts(
@@ -76,7 +76,7 @@ def test_a_start_is_tried_with_the_best_parameters_of_a_similar_task() -> None:
     assert "best for the similar task ol der" in found[0].note
     assert found[1].candidate == USER
     assert "older-7f3a n4" in found[3].note
-    own = SimilarKernel("same", Candidate(USER.source + "# other text\n", "cpp"))
+    own = SimilarStart("same", Candidate(USER.source + "# other text\n", "cpp"))
     assert (
         find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(own,))
         .found[0]
@@ -88,7 +88,7 @@ def test_a_start_is_tried_with_the_best_parameters_of_a_similar_task() -> None:
 def test_a_skill_begins_with_winning_parameters_and_leaves_its_own() -> None:
     plain = find_starts(rmsnorm_task(), "cpu", "cpp", skills=SKILLS).found
     won = {**plain[0].candidate.params(), "UNROLL": 1}
-    older = SimilarKernel(
+    older = SimilarStart(
         "older",
         Candidate(plain[0].candidate.with_params(won).source + "# bound to another task\n", "cpp"),
         2.0,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...workers import guards
 from .distance import all_finite, blocks, rms_of
-from .places import Hits, first
+from .places import AxisIndices, first
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +49,7 @@ def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
     """The first pattern that fits, from the special to the general."""
     if wrong.dim() == 0 or wrong.numel() == 1 or bool(wrong.all()):
         return None, ""
-    hits = [Hits.along(wrong, axis) for axis in range(wrong.dim())]
+    hits = [AxisIndices.along(wrong, axis) for axis in range(wrong.dim())]
     partial = [axis for axis, hit in enumerate(hits) if hit.partial]
     count, last = int(wrong.sum()), wrong.dim() - 1
     rows = (
@@ -79,7 +79,7 @@ def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
     return ("wrong.rows" if rows <= 0.5 else None), share + where + in_order
 
 
-def _amount(wrong: torch.Tensor, count: int, hits: list[Hits], partial: list[int]) -> str:
+def _amount(wrong: torch.Tensor, count: int, hits: list[AxisIndices], partial: list[int]) -> str:
     """ "all of rows 60..63", "40 % of what rows 3, 9 and columns 0..7 have in common"."""
     names = ("rows", "columns") if wrong.dim() == 2 else ("indices",) * wrong.dim()
     named = [
@@ -107,7 +107,7 @@ def _in_order(wrong: torch.Tensor, count: int) -> str:
     return f"; in memory order elements {start}..{start + count - 1} of {flat.numel()}{end}"
 
 
-def _along(hit: Hits, axis: int, columns: bool) -> tuple[str | None, str]:
+def _along(hit: AxisIndices, axis: int, columns: bool) -> tuple[str | None, str]:
     """A pattern along one axis of which some indices hold wrong elements, others do not. The words
     follow those that name the indices."""
     extent = hit.extent

@@ -24,20 +24,20 @@ def first(mask: torch.Tensor) -> int:
 
 
 @dataclass(frozen=True)
-class Hits:
+class AxisIndices:
     """The indices along an axis at which something is true. mask: one element for each index, at
     least one is true."""
 
     mask: torch.Tensor
 
     @staticmethod
-    def along(wrong: torch.Tensor, axis: int) -> Hits:
+    def along(wrong: torch.Tensor, axis: int) -> AxisIndices:
         """Of a tensor of any shape."""
         found = wrong
         for other in range(wrong.dim() - 1, -1, -1):
             if other != axis:
                 found = found.any(dim=other, keepdim=True)
-        return Hits(found.reshape(-1).cpu())
+        return AxisIndices(found.reshape(-1).cpu())
 
     @cached_property
     def extent(self) -> int:

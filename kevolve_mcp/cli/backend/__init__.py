@@ -9,12 +9,12 @@ from kevolve_mcp.lazy import loader
 
 if TYPE_CHECKING:
     from .asking import done, look_through, look_up
-    from .base import Backend, Judge
+    from .base import Backend, FileJudge
 
-__all__ = ["Backend", "Judge", "choose", "done", "look_through", "look_up"]
+__all__ = ["Backend", "FileJudge", "choose", "done", "look_through", "look_up"]
 
 __getattr__ = loader(
-    __name__, {"base": ("Backend", "Judge"), "asking": ("done", "look_through", "look_up")}
+    __name__, {"base": ("Backend", "FileJudge"), "asking": ("done", "look_through", "look_up")}
 )
 
 

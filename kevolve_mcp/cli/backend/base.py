@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kevolve_mcp.sessions import Service
     from kevolve_mcp.sessions.types import Text
 
-    from ..judging import Order
+    from ..judging import FileOrder
     from ..meeting import FileMeeting
     from ..verdicts import Verdict
 
@@ -21,7 +21,7 @@ Announce = Callable[[str], None]
 """Takes a sign of life, for a reader."""
 
 
-class Judge(Protocol):
+class FileJudge(Protocol):
     """Candidates under one task, which is open."""
 
     def verdicts(self) -> AsyncIterator[Verdict]:
@@ -88,8 +88,8 @@ class Backend(Protocol):
         """
 
     def judge(
-        self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
-    ) -> AbstractAsyncContextManager[Judge]:
+        self, order: FileOrder, announce: Announce, *, python: str = "", fresh: bool = False
+    ) -> AbstractAsyncContextManager[FileJudge]:
         """Open a task outside of any session, to judge candidates.
 
         Args:

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from kevolve_mcp.sessions import Home, Service
     from kevolve_mcp.sessions.types import Text
 
-    from ..judging import Order
-    from .base import Announce, Judge
+    from ..judging import FileOrder
+    from .base import Announce, FileJudge
 
     Look = Callable[..., Awaitable[tuple[Phrase, ViewReply | KnowledgeReply]]]
 
@@ -102,8 +102,8 @@ class Local:
 
     @asynccontextmanager
     async def judge(
-        self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
-    ) -> AsyncIterator[Judge]:
+        self, order: FileOrder, announce: Announce, *, python: str = "", fresh: bool = False
+    ) -> AsyncIterator[FileJudge]:
         from ..judging import opened
 
         async with open_executor(python, order.task.parent) as executor:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kevolve_mcp.server.diagnosis import Diagnosis
     from kevolve_mcp.sessions import Service
 
-    from ..judging import Order
-    from .base import Announce, Judge
+    from ..judging import FileOrder
+    from .base import Announce, FileJudge
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class Remote:
 
     @asynccontextmanager
     async def judge(
-        self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
-    ) -> AsyncIterator[Judge]:
+        self, order: FileOrder, announce: Announce, *, python: str = "", fresh: bool = False
+    ) -> AsyncIterator[FileJudge]:
         from ..judging import opened
 
         if remark := stays_here(order.task):

@@ -17,7 +17,7 @@ from ..node import Node, Role
 from ..tree import Ask, Expansion, Tree
 from . import moves
 from .base import SelectionPolicy
-from .moves import GENERATION, ISLAND, MIGRATED_FROM, View
+from .moves import GENERATION, ISLAND, MIGRATED_FROM, PolicyView
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Evolutionary(SelectionPolicy):
     def select(
         self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
     ) -> list[Expansion]:
-        view = View.of(tree, open_asks, self.patience)
+        view = PolicyView.of(tree, open_asks, self.patience)
         homes = self._homes(tree)
         chosen: list[Expansion] = []
         for _ in range(n):
@@ -119,7 +119,7 @@ class Evolutionary(SelectionPolicy):
 class _Island:
     policy: Evolutionary
     index: int
-    world: View
+    world: PolicyView
     homes: dict[str, int]
 
     @cached_property
@@ -213,7 +213,7 @@ class _Island:
         return not any(source is not None and when == now for source, when in arrived + arriving)
 
     def _from_abroad(
-        self, view: View, archipelago: Sequence[_Island], notes: dict[str, Any]
+        self, view: PolicyView, archipelago: Sequence[_Island], notes: dict[str, Any]
     ) -> Expansion | None:
         """Expand the best node of the nearest island behind on the ring that has one, here."""
         phase = "migrate" if self.pool else "reseed"

@@ -14,7 +14,7 @@ from ..node import Node
 from ..tree import Ask, Expansion, Tree
 from . import moves
 from .base import SelectionPolicy
-from .moves import View
+from .moves import PolicyView
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Greedy(SelectionPolicy):
     def select(
         self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
     ) -> list[Expansion]:
-        view = View.of(tree, open_asks, self.patience)
+        view = PolicyView.of(tree, open_asks, self.patience)
         chosen: list[Expansion] = []
         for _ in range(n):
             chosen.append(self._next(view, rng))
             view = view.plus(chosen[-1])
         return chosen
 
-    def _next(self, view: View, rng: random.Random) -> Expansion:
+    def _next(self, view: PolicyView, rng: random.Random) -> Expansion:
         ranked = self._ranked(view)
         broken = moves.repairs(view, self.repair_limit)
         drafting = moves.drafts_due(view, self.drafts)
@@ -76,7 +76,7 @@ class Greedy(SelectionPolicy):
                 return found
         return moves.draft(view, "nothing to build on that is not under way already")
 
-    def _ranked(self, view: View) -> list[Node]:
+    def _ranked(self, view: PolicyView) -> list[Node]:
         tree, worth = view.tree, dict[str, float]()
         for node in tree.frontier():
             own = tree.known[node.id]

@@ -15,7 +15,7 @@ from ..node import Node
 from ..tree import ROOT, Ask, Expansion, Tree
 from . import moves
 from .base import SelectionPolicy
-from .moves import View
+from .moves import PolicyView
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TreeSearch(SelectionPolicy):
     def select(
         self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
     ) -> list[Expansion]:
-        view = View.of(tree, open_asks, self.patience)
+        view = PolicyView.of(tree, open_asks, self.patience)
         offspring = _offspring(tree)
         chosen: list[Expansion] = []
         for _ in range(n):
@@ -66,7 +66,9 @@ class TreeSearch(SelectionPolicy):
             view = view.plus(chosen[-1])
         return chosen
 
-    def _next(self, view: View, offspring: dict[str, list[Node]], rng: random.Random) -> Expansion:
+    def _next(
+        self, view: PolicyView, offspring: dict[str, list[Node]], rng: random.Random
+    ) -> Expansion:
         ranked = view.tree.frontier()
         broken = moves.repairs(view, self.repair_limit)
         drafting = moves.drafts_due(view, self.drafts)
@@ -82,7 +84,7 @@ class TreeSearch(SelectionPolicy):
                     return found
         return moves.draft(view, "nothing to build on that is not under way already")
 
-    def _walk(self, view: View, offspring: dict[str, list[Node]]) -> Node:
+    def _walk(self, view: PolicyView, offspring: dict[str, list[Node]]) -> Node:
         """From ROOT to the node to expand. There is at least one correct node."""
         visits, values = _statistics(view, offspring)
         low, high = min(values.values()), max(values.values())
@@ -117,7 +119,7 @@ def _offspring(tree: Tree) -> dict[str, list[Node]]:
 
 
 def _statistics(
-    view: View, offspring: dict[str, list[Node]]
+    view: PolicyView, offspring: dict[str, list[Node]]
 ) -> tuple[dict[str, int], dict[str, float]]:
     """Visits (correct nodes, failed children and open asks at and below a node) and the best F
     known there, by node id."""

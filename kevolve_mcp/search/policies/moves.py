@@ -34,7 +34,7 @@ _PROGRESS = {"invalid": 0, "build_failed": 1, "crashed": 2, "timed_out": 2, "inc
 
 
 @dataclass(frozen=True)
-class View:
+class PolicyView:
     """What a policy looks at: the tree, the asks under way, and what it chose before in the same
     call (as asks under way).
 
@@ -48,7 +48,7 @@ class View:
     patience: int = PATIENCE
 
     @classmethod
-    def of(cls, tree: Tree, open_asks: Sequence[Ask], patience: int) -> View:
+    def of(cls, tree: Tree, open_asks: Sequence[Ask], patience: int) -> PolicyView:
         answered = tree.answered()
         return cls(
             tree,
@@ -57,7 +57,7 @@ class View:
             patience,
         )
 
-    def plus(self, chosen: Expansion) -> View:
+    def plus(self, chosen: Expansion) -> PolicyView:
         """The same with one more expansion under way."""
         ask = Ask(
             seq=0,
@@ -97,7 +97,7 @@ class Repair:
     attempts: int
 
 
-def draft(view: View, why: str, phase: str = "draft", **notes: Any) -> Expansion:
+def draft(view: PolicyView, why: str, phase: str = "draft", **notes: Any) -> Expansion:
     """An independent sample: no parents, no memory."""
     numbers = [
         a.annotations.get(DRAFT) for a in (*view.tree.asks, *view.pending) if a.role == "draft"
@@ -106,7 +106,7 @@ def draft(view: View, why: str, phase: str = "draft", **notes: Any) -> Expansion
     return Expansion((), "none", "draft", {PHASE: phase, DRAFT: number, **notes}, why)
 
 
-def drafts_due(view: View, drafts: int) -> bool:
+def drafts_due(view: PolicyView, drafts: int) -> bool:
     """Whether the draft phase goes on: until something is correct, and for at most `drafts` of
     them. What exists and works is extended from then on, whether it is a start, a draft or a kernel
     that an author handed in by itself; a search that stalls draws fresh samples anyway."""
@@ -116,7 +116,7 @@ def drafts_due(view: View, drafts: int) -> bool:
     return made < drafts and not any(not n.failed for n in tree.nodes)
 
 
-def repairs(view: View, limit: int) -> list[Repair]:
+def repairs(view: PolicyView, limit: int) -> list[Repair]:
     """What can be repaired, the most promising first: highest worth, fewest attempts, latest.
 
     Failed nodes that descend from one another without a success between them are one line; it ends
@@ -152,7 +152,7 @@ def repairs(view: View, limit: int) -> list[Repair]:
     return sorted(found, key=lambda r: (-r.worth, r.attempts, -r.node.seq))
 
 
-def repair(view: View, chosen: Repair, limit: int, **notes: Any) -> Expansion:
+def repair(view: PolicyView, chosen: Repair, limit: int, **notes: Any) -> Expansion:
     """Fix a failed node. The author sees the way to it and every earlier attempt."""
     node = chosen.node
     why = (
@@ -168,7 +168,7 @@ def repair(view: View, chosen: Repair, limit: int, **notes: Any) -> Expansion:
     )
 
 
-def tune_due(view: View, node: Node, limit: int) -> bool:
+def tune_due(view: PolicyView, node: Node, limit: int) -> bool:
     """Whether other parameters are due before another rewrite: settings are left, and tuning has
     not had its turn.
 
@@ -187,7 +187,7 @@ def tune_due(view: View, node: Node, limit: int) -> bool:
     return tuned < limit and tuned <= turn and (left is None or left > tuning)
 
 
-def tune(view: View, node: Node, **notes: Any) -> Expansion:
+def tune(view: PolicyView, node: Node, **notes: Any) -> Expansion:
     """The same structure under other parameters."""
     left = view.tree.untried(node.id)
     why = f"{node.id} at {times(node.score)} has parameters" + (
@@ -203,7 +203,7 @@ def tune(view: View, node: Node, **notes: Any) -> Expansion:
 
 
 def improve(
-    view: View, node: Node, memory: MemoryOperator | None = None, **notes: Any
+    view: PolicyView, node: Node, memory: MemoryOperator | None = None, **notes: Any
 ) -> Expansion:
     """A faster child. Where the stagnation rule says none, a clean slate: a fresh draft instead of
     a child."""
@@ -238,7 +238,7 @@ def _children(count: int) -> str:
     return f"{count or 'no'} child{'' if count == 1 else 'ren'}"
 
 
-def crossover(view: View, node: Node, other: Node, **notes: Any) -> Expansion:
+def crossover(view: PolicyView, node: Node, other: Node, **notes: Any) -> Expansion:
     """One child of two parents; it keeps what makes each of them fast."""
     both = " and ".join(f"{each.id} ({times(each.score)})" for each in (node, other))
     why = f"join what makes {both} fast"
@@ -252,7 +252,7 @@ def crossover(view: View, node: Node, other: Node, **notes: Any) -> Expansion:
     )
 
 
-def partners(view: View, node: Node, pool: Sequence[Node]) -> list[Node]:
+def partners(view: PolicyView, node: Node, pool: Sequence[Node]) -> list[Node]:
     """Those of `pool` worth crossing with `node`: of another structure, not its ancestor or
     descendant, and not crossed with it before or just now."""
     tree = view.tree
@@ -269,7 +269,7 @@ def partners(view: View, node: Node, pool: Sequence[Node]) -> list[Node]:
 
 
 def expand(
-    view: View, node: Node, pool: Sequence[Node], tune_limit: int, **notes: Any
+    view: PolicyView, node: Node, pool: Sequence[Node], tune_limit: int, **notes: Any
 ) -> Expansion | None:
     """The preferred move from a correct node that no open ask says already; None where all of them
     are under way.

@@ -11,7 +11,7 @@ from kevolve_mcp.synthesis.wording import said
 from ..phrase import Phrase
 
 
-def machine(view: api.Machine, asked: str = "") -> Phrase:
+def machine(view: api.MachineSummary, asked: str = "") -> Phrase:
     """asked: the one target that the view is of, "" for all of this machine."""
     able = [t for t in view.targets if t.mode == "execute"]
     if able:

@@ -76,7 +76,7 @@ def session_line(session: api.Session) -> str:
     )
 
 
-def asked(batch: api.Asks) -> Phrase:
+def asked(batch: api.AskBatch) -> Phrase:
     """The asks' own texts, or why there are none."""
     session = batch.session
     if not batch.asks and not batch.ended:

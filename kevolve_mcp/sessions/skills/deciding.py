@@ -9,7 +9,7 @@ from kevolve_mcp.search import Node, Tree
 from kevolve_mcp.store import SkillOutcome, SkillRecord, Store
 
 from . import evidence, learned, standing
-from .sameness import Tasks
+from .sameness import KnownTasks
 
 Acceptance = Literal["auto", "review"]
 
@@ -39,7 +39,7 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
 def settle(store: Store, acceptance: Acceptance) -> None:
     """Apply the rules to every skill that is proposed or accepted. A person's decision in the same
     moment stands."""
-    tasks = Tasks(store)
+    tasks = KnownTasks(store)
     for skill in store.skills.list("proposed") if acceptance == "auto" else ():
         if why := standing.accepted_because(store.skills.evidence(skill.id), tasks.another):
             store.skills.decide(
@@ -52,7 +52,7 @@ def settle(store: Store, acceptance: Acceptance) -> None:
             )
 
 
-def _trials(store: Store, skill: SkillRecord, tasks: Tasks) -> tuple[SkillOutcome, ...]:
+def _trials(store: Store, skill: SkillRecord, tasks: KnownTasks) -> tuple[SkillOutcome, ...]:
     """Those since it was last accepted: who accepts a contradicted skill again gives it a
     new chance."""
     since = max(

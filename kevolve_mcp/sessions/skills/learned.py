@@ -16,7 +16,7 @@ from kevolve_mcp.synthesis.shown import LEARNED
 from knowledge import Library, Page, Skill
 
 from .patterns import families
-from .sameness import Tasks
+from .sameness import KnownTasks
 from .standing import standing, trials
 
 # of page ids: a skill that searches taught never takes the name of one that comes with the program
@@ -137,7 +137,7 @@ def extended(base: Library, store: Store) -> Library:
     accepted = store.skills.list("accepted")
     if not accepted and not outcomes:
         return base
-    tasks = Tasks(store)
+    tasks = KnownTasks(store)
     weights = {name: standing(trials(found, tasks.another)) for name, found in outcomes.items()}
     shipped = [
         replace(s, page=replace(s.page, standing=weights.get(s.id, 1.0))) for s in base.skills()

@@ -27,7 +27,7 @@ class _Content:
     cases: frozenset[_Case]
 
 
-class Tasks:
+class KnownTasks:
     """The tasks of a store, each read once."""
 
     def __init__(self, store: Store) -> None:

@@ -10,7 +10,7 @@ from kevolve_mcp.store import SkillOutcome, SkillState, Store
 from knowledge import Library, Skill
 
 from . import folders, learned
-from .sameness import Tasks
+from .sameness import KnownTasks
 from .standing import standing, success, trials
 
 
@@ -24,7 +24,7 @@ def listed(
 ) -> tuple[api.SkillCounts, ...]:
     """The skills of the store, the oldest first, then those that come with the program (state
     "shipped", or "unproven" where no measurement shows a gain), unless a state is asked for."""
-    tasks = Tasks(store)
+    tasks = KnownTasks(store)
     retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
 
     def counted(page: str, name: str, title: str, state: str, evidence: int) -> api.SkillCounts:
