@@ -3,6 +3,7 @@ nothing."""
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import json
 import os
@@ -60,7 +61,8 @@ class CandidateHost(host.Host):
         and, where outputs are not shown where they lie, output slots."""
         if self._recorder is not None:
             self._recorder.case = key
-        arguments = buffers.read(fds[0], init)
+        # a constructor may keep them or write into them, as the reference's may
+        arguments = copy.deepcopy(buffers.read(fds[0], init))
         model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
         if not placement.is_host(device) and hasattr(model, "to"):
             model = model.to(device)

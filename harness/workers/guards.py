@@ -13,13 +13,13 @@ import mmap
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..sandbox import syscalls
 from ..wire import buffers
-from ..wire.nesting import changed
+from ..wire.nesting import changed, tensors_of
 from . import modules, placement
 
 FRESH = buffers.FILL  # of every byte that nobody has written
@@ -53,13 +53,14 @@ class Guard:
         self._held: list[tuple[str, Any, int, int]] = []
         # label, an input's elements on the device, and what they have to be
         self._inputs: list[tuple[str, Any, Any]] = []
+        self.given: set[int] = set()  # where inputs lie, which nobody may give more room
         self._bytes = 0
         self._mode: Any = None
 
     def __enter__(self) -> Guard:
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        guarded = self._guarded
+        guarded, growing = self._guarded, self._growing
 
         class GuardMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(
@@ -67,7 +68,7 @@ class Guard:
             ) -> Any:
                 name, kwargs = str(func).split(".")[1], kwargs or {}
                 if name not in _GUARDED:
-                    return func(*args, **kwargs)
+                    return growing(func, args, kwargs)
                 return guarded(
                     name,
                     lambda **changed: func(*args, **{**kwargs, **changed}),
@@ -97,11 +98,27 @@ class Guard:
         label = f"a tensor from {name} ({str(made.dtype).removeprefix('torch.')}{list(made.shape)})"
         around, start = _host_bytes(nbytes) if on_host else _device_bytes(nbytes, made.device)
         self.hold(label, around, start, start + nbytes)
-        flat = around[start : start + nbytes].view(made.dtype)
+        flat = _own_storage(around[start : start + nbytes]).view(made.dtype)
         if on_host:
             watch(label, flat)
         out = flat.as_strided(made.shape, made.stride())
         return out if "empty" in name else out.copy_(made)
+
+    def _growing(
+        self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], moved: Sequence[Any] = ()
+    ) -> Any:
+        """What an operator returns that may give a watched tensor more room, as `resize_` does or
+        one that is told where its result goes: it lies in memory of the framework's own then.
+        moved: those that already do."""
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError:  # shape and strides are the new ones by now
+            some = tensors_of([args, kwargs])
+            found = next((t for t in some if _is_short(t) and place(t) not in self.given), None)
+            if found is None or any(found is each for each in moved):
+                raise
+        _move(found)
+        return self._growing(func, args, kwargs, (*moved, found))
 
     def hold(
         self,
@@ -135,7 +152,46 @@ class Guard:
                 )
         self._held.clear()
         self._inputs.clear()
+        self.given.clear()
         forget()
+
+
+def _own_storage(flat: Any) -> Any:
+    """The same bytes with a storage that they are all of, as that of a fresh tensor is: views that
+    count from its start, and what needs more room, find there what they find in plain torch."""
+    import torch
+
+    return torch.utils.dlpack.from_dlpack(flat)
+
+
+def place(tensor: Any) -> int:
+    """The address at which its storage begins."""
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def _is_short(tensor: Any) -> bool:
+    """Whether the storage ends before the tensor."""
+    import torch
+
+    plain = isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided
+    if not plain or tensor.is_nested:
+        return False
+    return _reaches(tensor) > int(tensor.untyped_storage().nbytes())
+
+
+def _move(tensor: Any) -> None:
+    """To a storage in which it has room, with what the one before holds."""
+    import torch
+
+    before = tensor.untyped_storage()
+    after = torch.empty(_reaches(tensor), dtype=torch.uint8, device=tensor.device).untyped_storage()
+    after[: before.nbytes()].copy_(before)
+    tensor.set_(after, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def _reaches(tensor: Any) -> int:
+    """Bytes from the start of its storage to the end of a tensor."""
+    return int((tensor.storage_offset() + extent(tensor)) * tensor.element_size())
 
 
 def _same_bytes(one: Any, other: Any) -> bool:
@@ -248,8 +304,10 @@ def inputs(value: Any, device: str, guard: Guard) -> Any:
         number += 1
         if placement.is_host(device):
             watch(label, tensor)
-            return tensor
-        return _moved(label, tensor, device, guard)
+        else:
+            tensor = _moved(label, tensor, device, guard)
+        guard.given.add(place(tensor))
+        return tensor
 
     return changed(value, watched)
 
@@ -265,7 +323,7 @@ def _moved(label: str, tensor: Any, device: str, guard: Guard) -> Any:
         return tensor.to(device)
     around, start = _device_bytes(nbytes, torch.device(device))
     flat, original = (
-        around[start : start + nbytes].view(tensor.dtype),
+        _own_storage(around[start : start + nbytes]).view(tensor.dtype),
         tensor.as_strided((count,), (1,)),
     )
     flat.copy_(original)

@@ -164,6 +164,8 @@ def _other_shape(number: int, tensor: Any, wanted: Any) -> str:
 
 
 TENSOR = "a tensor"
+# attributes that torch.compile leaves on a model's parameters; whoever reads an output asks none
+_MARKS = {"_dynamo_static_input_type"}
 
 
 def form_of(value: Any) -> str:
@@ -183,7 +185,7 @@ def flatten(value: Any, form: str = "") -> list[Any]:
 
     if (
         type(value) in (torch.Tensor, torch.nn.Parameter)
-        and not value.__dict__
+        and (not value.__dict__ or value.__dict__.keys() <= _MARKS)
         and form in ("", TENSOR)
     ):
         return [value]
@@ -203,7 +205,7 @@ def flatten(value: Any, form: str = "") -> list[Any]:
 
 
 def _attributes(value: Any) -> str:
-    names = ", ".join(getattr(value, "__dict__", {}))
+    names = ", ".join(name for name in getattr(value, "__dict__", {}) if name not in _MARKS)
     return f" with attributes of its own ({names})" if names else ""
 
 

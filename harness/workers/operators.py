@@ -71,6 +71,8 @@ class Recorder:
         self._mode: Any = None
         # whether each element of a result comes from one element of each argument
         self.pointwise = True
+        # whether a value of a tensor came back to Python, which may do one thing or another then
+        self.looks = False
         # how many, one after the other, can meet in an element: the sum of what each operator adds
         # up
         self.terms = 0
@@ -92,6 +94,7 @@ class Recorder:
                 calls[name] += 1
                 recorder.terms += _terms(name, args, result)
                 recorder.pointwise &= is_free(name) or Tag.pointwise in func.tags
+                recorder.looks |= Tag.data_dependent_output in func.tags
                 for item in result if isinstance(result, (list, tuple)) else (result,):
                     elements[name] += item.numel() if hasattr(item, "numel") else 0
                 return result

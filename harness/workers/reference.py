@@ -52,7 +52,9 @@ _Write = Callable[..., None]  # layout, tensors, where to begin
 @dataclass
 class Live:
     """One case: the model in the working dtype and in double precision, its initial state, the
-    outputs' layout, the outputs from which gradients flow back, the inputs' specs."""
+    outputs' layout, the outputs from which gradients flow back, the inputs' specs. memory: see
+    tensor_relations, for the numbers and texts `values` among the inputs, for any where the model
+    looks at what is in tensors."""
 
     spec: CaseSpec
     model: Callable[..., Any]
@@ -64,6 +66,9 @@ class Live:
     doubled: bool
     upstream: Sequence[int] = ()
     specs: list[Any] = field(default_factory=list)
+    memory: dict[str, list[int]] = field(default_factory=dict)
+    values: str = ""
+    looks: bool = False
 
 
 class ReferenceHost(host.Host):
@@ -247,22 +252,23 @@ class ReferenceHost(host.Host):
         slot_bytes: int,
         framework: list[int],
         sizes: Sequence[int] = (),
-    ) -> list[buffers.Layout]:
+    ) -> list[dict[str, Any]]:
         """Draw input sets, a seed, a family and a slack each, `stride` bytes apart, and their
         expected outputs, rounded to the outputs' dtypes, in slots of their own. Descriptors:
         inputs, expected, the framework's own of the outputs numbered `framework`, if any, and the
-        last ones of `on_make_set`; sizes: as there. The sets' layouts."""
+        last ones of `on_make_set`; sizes: as there. Of each set its layout, and where the
+        reference's outputs lie."""
         write = _writers(fds, sizes)
 
-        def one(number: int) -> buffers.Layout:
+        def one(number: int) -> dict[str, Any]:
             bases = number * stride, number * slot_bytes
             known = case, seeds[number], families[number], slacks[number]
             return self._make_one(write, *known, *bases, framework)
 
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
-            layouts = [self._problem(partial(one, number)) for number in range(len(seeds))]
+            made = [self._problem(partial(one, number)) for number in range(len(seeds))]
         self._complete()
-        return layouts
+        return made
 
     def on_baseline(
         self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int
@@ -379,7 +385,7 @@ class ReferenceHost(host.Host):
                     f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must "
                     "be deterministic (random numbers? dropout? call self.eval() in __init__)"
                 )
-            same_memory = tensor_relations.same_memory(first, again)
+            memory = tensor_relations.memory(first, again)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
             reads = traffic.Reads([*tensors_of(inputs), *modules.state(model).values()])
             with torch.no_grad(), reads:
@@ -406,6 +412,9 @@ class ReferenceHost(host.Host):
                 doubled,
                 upstream,
                 tensor_relations.specs(drawn),
+                memory,
+                _values(layout),
+                recorder.looks,
             )
         counts = recorder.counts()
         elementwise = sum(
@@ -423,8 +432,6 @@ class ReferenceHost(host.Host):
             "doubled": doubled,
             "results": len(host.flatten(returned)),
             "held_bytes": tensor_relations.held_bytes(first, inputs),
-            "same_memory": same_memory,
-            "together": tensor_relations.together(first),
             "call_s": call_s,
             "upstream": upstream,
             "terms": recorder.terms,
@@ -492,7 +499,13 @@ class ReferenceHost(host.Host):
             )
             for put, found in zip(write[3:], turned, strict=True):
                 put(live.outputs, found)
-        return {"layout": layout, "expected": expected_layout, "finite": finite}
+            memory = self._memory(live, layout, there)
+        return {
+            "layout": layout,
+            "memory": memory,
+            "expected": expected_layout,
+            "finite": finite,
+        }
 
     def _make_one(
         self,
@@ -504,7 +517,7 @@ class ReferenceHost(host.Host):
         base: int,
         expected_base: int,
         framework: list[int],
-    ) -> buffers.Layout:
+    ) -> dict[str, Any]:
         import torch
 
         live = self.live[case]
@@ -527,7 +540,17 @@ class ReferenceHost(host.Host):
             )
         for put, found in zip(write[len(write) - len(turned) :], turned, strict=True):
             put(live.outputs, found, expected_base)
-        return layout
+        return {"layout": layout, "memory": self._memory(live, layout, there)}
+
+    def _memory(self, live: Live, layout: buffers.Layout, inputs: Any) -> dict[str, list[int]]:
+        """Where the outputs lie for these inputs: one draw does not say it for another where the
+        model can do one thing or another. On a device nobody asks."""
+        if not placement.is_host(self._device):
+            return live.memory
+        if _values(layout) == live.values and not live.looks:
+            return live.memory
+        call = host.forward(live.model, live.upstream)
+        return tensor_relations.memory(call(inputs), call(inputs))
 
     def _answer(
         self, live: Live, seed: int, family: str, slack: float
@@ -650,6 +673,11 @@ def _writers(fds: Sequence[int], sizes: Sequence[int]) -> list[_Write]:
 
 def _to_file(fd: int, layout: buffers.Layout, value: Any, base: int = 0) -> None:
     buffers.write(fd, layout, placement.move(value, "cpu"), base)
+
+
+def _values(layout: buffers.Layout) -> str:
+    """What among the inputs is no tensor; as text, in which True is not 1."""
+    return repr([leaf["value"] for leaf in layout["leaves"] if "value" in leaf])
 
 
 def _continuous(value: Any) -> bool:

@@ -20,20 +20,17 @@ def held_bytes(outputs: list[Any], inputs: Any) -> int:
     return sum(nbytes for place, nbytes in held.items() if place not in known)
 
 
-def same_memory(one: list[Any], other: list[Any]) -> list[int]:
-    """Outputs, by number, that the reference gives in the same memory in two calls, of which the
-    first is still held: parameters, what it keeps, its inputs. Nobody may change them there."""
-    return [
-        number
-        for number, (a, b) in enumerate(zip(one, other, strict=True))
-        if a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
-    ]
-
-
-def together(outputs: list[Any]) -> list[int]:
-    """For each output the number of the first that shares its memory."""
-    places = [t.untyped_storage().data_ptr() for t in outputs]
-    return [places.index(place) for place in places]
+def memory(one: list[Any], other: list[Any]) -> dict[str, list[int]]:
+    """Where the reference's outputs lie, by two calls with equal inputs of which the first is held.
+    same: outputs, by number, in the same memory in both: parameters, what it keeps, its inputs.
+    Nobody may change them there. together: for each output the number of the first that shares its
+    memory."""
+    places, others = ([t.untyped_storage().data_ptr() for t in each] for each in (one, other))
+    both = zip(places, others, strict=True)
+    return {
+        "same": [number for number, (a, b) in enumerate(both) if a == b],
+        "together": [places.index(place) for place in places],
+    }
 
 
 def same(a: Any, b: Any) -> bool:

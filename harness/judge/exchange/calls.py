@@ -114,9 +114,8 @@ class Caller(ABC):
             {key: number for number, key in enumerate(keys)},
         )
         self._seconds, self._alone = seconds, alone
-        self._unchanged = range(len(self._outputs)) if trusted else pool.same_memory
         # gradients may be one and the same: the framework's own often are
-        self._together = [] if trusted else pool.together[: pool.results]
+        self._trusted, self._results = trusted, pool.results
         self._warm, self._calls = pool.warm, pool.warm + pool.calls
         self._gate_fd = buffers.create("gate", gate.gate_bytes(len(self._outputs)))
         buffers.seal(self._gate_fd, writable=True)
@@ -199,7 +198,7 @@ class Caller(ABC):
         with self._believing_nothing():
             kept = unread or self._kept(lie, place)
             kept = kept and self._hold(lie, None if unread else place, range(warm, len(sets)))
-            self._change(lie)
+            self._change(lie, sets)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         seen_ns = unpaid_ns + sum(seen for _, seen in shown[warm:])
         own_ns = self._figure(seen_ns, unpaid_ns + after_ns - before_ns)
@@ -285,7 +284,9 @@ class Caller(ABC):
         seen_ns = self._order(
             gate.CALL, self._models[key], None if values == self._values else values, held
         )
-        return self._collect(slot), seen_ns
+        shown = self._collect(slot)
+        self._compare_places(shown, held)
+        return shown, seen_ns
 
     def _order(
         self,
@@ -351,12 +352,19 @@ class Caller(ABC):
             some.append(_Held(shown[number], values))
         return all(self._is_kept(held) for held in self._later.put(drawn, some))
 
-    def _change(self, shown: list[list[Shown]]) -> None:
+    def _change(self, shown: list[list[Shown]], sets: Sequence[InputSet]) -> None:
         """As a caller may who was given these outputs: some of those that nobody holds beyond the
-        turn."""
-        dropped = [each for number, each in enumerate(shown) if number not in self._longer]
+        turn, and that are no memory of the reference's own for these inputs."""
+        if self._trusted:
+            return
+        both = enumerate(zip(shown, sets, strict=True))
+        dropped = [
+            (each, held.memory["same"])
+            for number, (each, held) in both
+            if number not in self._longer
+        ]
         try:
-            used_outputs.change(self._process, dropped, self._unchanged)
+            used_outputs.change(self._process, dropped)
         except OSError as error:
             if error.errno != errno.EFAULT:
                 raise
@@ -433,13 +441,19 @@ class Caller(ABC):
                     f"output {number} is said to take {size} bytes, with the strides {strides}"
                 )
             found.append(Shown(address, size, strides, leaf))
-        if len(self._together) > 1 and (both := used_outputs.shared(found, self._together)):
+        return found
+
+    def _compare_places(self, shown: list[Shown], held: InputSet) -> None:
+        """Raises WorkerFailed where outputs share memory that the reference's do not, for these
+        inputs."""
+        if self._trusted or self._results < 2:
+            return
+        if both := used_outputs.shared(shown, held.memory["together"][: self._results]):
             raise WorkerFailed(
                 "structure",
                 f"outputs {both[0]} and {both[1]} lie in the same memory, and the reference's do "
                 "not: whoever changes one changes the other. Return memory of its own for each",
             )
-        return found
 
     def _nonsense(self, text: str) -> Interfered:
         self._worker.kill()

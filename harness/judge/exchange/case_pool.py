@@ -80,16 +80,6 @@ class CasePool:
         return max(self.slot_bytes, int(self.describe["held_bytes"]))
 
     @property
-    def same_memory(self) -> list[int]:
-        """Outputs, by number, that lie in the same memory in all calls of the reference."""
-        return list(self.describe["same_memory"])
-
-    @property
-    def together(self) -> list[int]:
-        """For each output of the reference the number of the first that shares its memory."""
-        return list(self.describe["together"])
-
-    @property
     def precise_bytes(self) -> int:
         """Of the expected outputs in double precision, without what lies between them."""
         return sum(

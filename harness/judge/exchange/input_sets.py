@@ -45,7 +45,8 @@ class InputSet:
 
     allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the
     expected outputs. turned: what outputs are where rounding to whole numbers goes the other way:
-    none, or lists of all; see `ties`.
+    none, or lists of all; see `ties`. memory: where the reference's outputs lie, on a CPU; see
+    `workers.tensor_relations`.
     """
 
     file: InputFile
@@ -57,6 +58,7 @@ class InputSet:
     framework: list[torch.Tensor] = field(default_factory=list)
     allowed: list[oracle.Allowance] = field(default_factory=list)
     turned: list[list[torch.Tensor]] = field(default_factory=list)
+    memory: dict[str, list[int]] = field(default_factory=dict)
 
     def wanted(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """What is expected of an output, where it may be either of two numbers the nearer one."""

@@ -28,10 +28,11 @@ CHANGED = (
 )
 
 
-def change(process: int, calls: Sequence[Sequence[Shown]], but: Sequence[int]) -> None:
+def change(process: int, calls: Sequence[tuple[Sequence[Shown], Sequence[int]]]) -> None:
     """Write one element of each output of some of these calls, for which the process is stopped.
-    but: numbers of outputs that are left alone. Raises OSError, EFAULT where nobody may write."""
-    for outputs in random.sample(calls, min(MOST_CHANGED, len(calls))):
+    Beside the outputs of a call stand the numbers of those that are left alone. Raises OSError,
+    EFAULT where nobody may write."""
+    for outputs, but in random.sample(calls, min(MOST_CHANGED, len(calls))):
         for number, one in enumerate(outputs):
             if one.size and number not in but:
                 where, item = _element(one)
@@ -40,7 +41,7 @@ def change(process: int, calls: Sequence[Sequence[Shown]], but: Sequence[int]) -
 
 def shared(outputs: Sequence[Shown], together: Sequence[int]) -> tuple[int, int] | None:
     """Two outputs of a call that lie in the same memory, and in the reference do not: who changes
-    one changes the other. together: see CasePool. Those with gaps may lie in each other's."""
+    one changes the other. together: see InputSet. Those with gaps may lie in each other's."""
     plain = [n for n in range(len(together)) if outputs[n].strides is None and outputs[n].size]
     ordered = sorted(plain, key=lambda n: outputs[n].address)
     for one, other in itertools.pairwise(ordered):

@@ -330,6 +330,7 @@ class Drawer:
             data["finite"],
             own,
             turned=[self._placed(room.tensors(pool.outputs)) for room in turned],
+            memory=data["memory"],
         )
 
     def _group(self, pool: CasePool, families: list[str]) -> Group:
@@ -350,7 +351,7 @@ class Drawer:
             "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
             "framework": chosen,
         }  # fmt: skip
-        layouts = self._worker.data(
+        made = self._worker.data(
             self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked)
         )
         held = inputs.file()
@@ -359,17 +360,18 @@ class Drawer:
         )
         framework = [rest[0][number] if number in chosen else None for number in range(len(wanted))]
         turned = rest[bool(chosen) :]
-        one = layouts[0]  # most often of all: then the same object, so that it is sent once
+        one = made[0]["layout"]  # most often of all: then the same object, so that it is sent once
         sets = [
             InputSet(
                 held,
                 number * stride,
-                one if layout == one else layout,
+                one if each["layout"] == one else each["layout"],
                 [output[number] for output in wanted],
                 family,
                 turned=[[output[number] for output in side] for side in turned],
+                memory=each["memory"],
             )
-            for number, (layout, family) in enumerate(zip(layouts, families, strict=True))
+            for number, (each, family) in enumerate(zip(made, families, strict=True))
         ]
         return Group(sets, wanted, framework, turned)
 

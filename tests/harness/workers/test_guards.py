@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,40 @@ def test_allocations_keep_shape_layout_and_contents() -> None:
     guard.check()
 
 
+def test_a_storage_is_the_tensors_own_bytes() -> None:
+    with guards.Guard() as guard:
+        made = torch.empty(3, 5)
+        assert (made.storage_offset(), made.untyped_storage().nbytes()) == (0, 60)
+        torch.as_strided(made, (3, 5), (5, 1), 0).fill_(2)
+        assert made.eq(2).all()
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            torch.as_strided(made, (3, 6), (6, 1), 0)
+        guard.check()
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_what_needs_more_room_lies_in_the_frameworks_own_memory() -> None:
+    wanted = torch.randn(30, 40)
+    with guards.Guard() as guard:
+        grown = torch.empty(2).fill_(3)
+        grown.resize_(30, 40)
+        assert grown.flatten()[:2].eq(3).all()
+        grown.copy_(wanted)
+        part = torch.empty(4)[1:]
+        part.resize_as_(wanted).copy_(wanted)
+        result = torch.empty(1)
+        torch.mul(wanted, 2, out=result)
+        values, places = torch.empty(1), torch.empty(1, dtype=torch.int64)
+        torch.max(wanted, dim=1, out=(values, places))
+        with pytest.raises(RuntimeError, match="size of tensor"):
+            torch.empty(2).add_(wanted)
+        guard.check()
+    assert torch.equal(grown, wanted)
+    assert torch.equal(part, wanted)
+    assert torch.equal(result, wanted * 2)
+    assert torch.equal(wanted.gather(1, places[:, None])[:, 0], values)
+
+
 def permissions(address: int) -> str:
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, found = line.split()[:2]
@@ -112,10 +147,22 @@ def test_what_is_no_plain_tensor_is_made_as_ever() -> None:
         guard.check()
 
 
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+def test_nobody_gives_an_input_more_room(device: str) -> None:
+    with guards.Guard() as guard:
+        (given,) = guards.inputs([torch.from_dlpack(torch.ones(4))], device, guard)  # type: ignore[attr-defined]
+        with pytest.raises(RuntimeError, match="not resizable"):
+            given.resize_(5)
+
+
+def write(tensor: torch.Tensor, place: int) -> None:
+    """One of its elements, or what lies there, as native code does."""
+    ctypes.c_float.from_address(tensor.data_ptr() + 4 * place).value = 9
+
+
 def test_a_margin_that_was_written_is_named() -> None:
     with guards.Guard() as guard:
-        made = torch.empty(5)
-        torch.as_strided(made, (1,), (1,), made.storage_offset() + 5).zero_()
+        write(torch.empty(5), 5)
         with pytest.raises(modules.LoadError, match="after a tensor from empty"):
             guard.check()
 
@@ -162,7 +209,7 @@ def test_writes_to_and_beside_copies_on_a_device_are_named(
 ) -> None:
     guard = guards.Guard()
     one, _ = copied(guard)
-    torch.as_strided(one, (1,), (1,), one.storage_offset() + offset).fill_(9)
+    write(one, offset)
     with pytest.raises(modules.LoadError) as found:
         guard.check()
     assert found.value.kind == kind

@@ -23,7 +23,7 @@ def shown(tensor: torch.Tensor) -> Shown:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.uint8])
 def test_one_element_of_each_is_changed(dtype: torch.dtype) -> None:
     some = [torch.zeros(7, 5, dtype=dtype) for _ in range(used_outputs.MOST_CHANGED)]
-    used_outputs.change(os.getpid(), [[shown(each)] for each in some], ())
+    used_outputs.change(os.getpid(), [([shown(each)], ()) for each in some])
     assert all(used_outputs.shows(each) for each in some)
     assert all(int((each != 0).sum()) == 1 for each in some)
 
@@ -31,14 +31,14 @@ def test_one_element_of_each_is_changed(dtype: torch.dtype) -> None:
 def test_what_lies_between_the_elements_stays() -> None:
     whole = torch.zeros(8, 6)
     for _ in range(30):
-        used_outputs.change(os.getpid(), [[shown(whole.t()[::2])]], ())
+        used_outputs.change(os.getpid(), [([shown(whole.t()[::2])], ())])
     assert bool((whole[:, 1::2] == 0).all())
     assert used_outputs.shows(whole.t()[::2])
 
 
 def test_some_are_left_alone() -> None:
     one, other, empty = torch.zeros(3), torch.zeros(3), torch.zeros(0)
-    used_outputs.change(os.getpid(), [[shown(one), shown(other), shown(empty)]], [0])
+    used_outputs.change(os.getpid(), [([shown(one), shown(other), shown(empty)], [0])])
     assert not used_outputs.shows(one)
     assert used_outputs.shows(other)
 
@@ -49,7 +49,7 @@ def test_where_nobody_may_write_an_error_says_so() -> None:
     assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), mmap.PAGESIZE, 1) == 0
     leaf = {"shape": [4], "nbytes": 16}
     with pytest.raises(OSError) as raised:
-        used_outputs.change(os.getpid(), [[Shown(address, 16, None, leaf)]], ())
+        used_outputs.change(os.getpid(), [([Shown(address, 16, None, leaf)], ())])
     assert raised.value.errno == errno.EFAULT
 
 
