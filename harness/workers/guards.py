@@ -158,10 +158,11 @@ class Guard:
 
 def _own_storage(flat: Any) -> Any:
     """The same bytes with a storage that they are all of, as that of a fresh tensor is: views that
-    count from its start, and what needs more room, find there what they find in plain torch."""
+    count from its start, and what needs more room, find there what they find in plain torch. On a
+    device they are left as they are: nobody has tried it there."""
     import torch
 
-    return torch.utils.dlpack.from_dlpack(flat)
+    return torch.utils.dlpack.from_dlpack(flat) if flat.is_cpu else flat
 
 
 def place(tensor: Any) -> int:
