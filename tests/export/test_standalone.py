@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 from kevolve_mcp.export import ExportResult
@@ -218,6 +219,23 @@ def test_the_packages_own_tests_pass(packages: Packages, run_python: Run) -> Non
     assert "failed" not in out
     for name in packages:
         assert re.search(rf"{name}/test_kernel.py::\S+ PASSED", out), out
+
+
+def test_a_wrong_gradient_of_a_nested_input_fails_its_own_test(
+    packages: Packages, run_python: Run, tmp_path: Path
+) -> None:
+    package = tmp_path / "mixed"
+    shutil.copytree(packages["mixed"].path, package)
+    kernel = package / "kernel.py"
+    right = kernel.read_text()
+    kernel.write_text(right.replace("return g * b * scale,", "return 2 * g * b * scale,"))
+    assert kernel.read_text() != right
+    script = f"""
+import pytest
+options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", "/dev/null", "-k", "gradients"]
+sys.exit(pytest.main([*options, {str(package / "test_kernel.py")!r}]) != pytest.ExitCode.TESTS_FAILED)
+"""  # noqa: E501
+    assert "2 failed" in run_python(tmp_path, script)
 
 
 def test_bench_measures_every_case(packages: Packages, run_python: Run, tmp_path: Path) -> None:
