@@ -155,7 +155,13 @@ def plan(value: Any) -> Layout:
                 ]
             }
         if isinstance(node, dict):
-            return {"dict": {str(k): walk(v, f"{where}[{k!r}]") for k, v in node.items()}}
+            if other := [k for k in node if not _is_plain(k)]:
+                raise TypeError(
+                    f"{where} has a key that is a {type(other[0]).__name__}; numbers, strings, "
+                    "booleans and None can be keys"
+                )
+            # pairs: as names of a JSON object all keys are texts
+            return {"dict": [[k, walk(v, f"{where}[{k!r}]")] for k, v in node.items()]}
         if hasattr(node, "data_ptr"):
             extent = _extent(node.shape, node.stride())
             entry = {
@@ -169,7 +175,7 @@ def plan(value: Any) -> Layout:
             entry["offset"] = total + pages - used
             total += pages + ALIGN
             leaves.append(entry)
-        elif node is None or isinstance(node, (bool, int, float, str)):
+        elif _is_plain(node):
             leaves.append({"value": node})
         else:
             raise TypeError(
@@ -180,6 +186,10 @@ def plan(value: Any) -> Layout:
 
     tree = walk(value, "value")
     return {"bytes": total, "leaves": leaves, "tree": tree}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def same(one: Layout, other: Layout) -> bool:
@@ -261,7 +271,7 @@ def build(layout: Layout, mapped: Any, base: int = 0) -> Any:
             return entry["value"] if "value" in entry else tensor(mapped, entry, base)
         ((kind, children),) = node.items()
         if kind == "dict":
-            return {k: walk(v) for k, v in children.items()}
+            return {k: walk(v) for k, v in children}
         if kind == "named":
             return named(children, map(walk, children.values()))
         return (list if kind == "list" else tuple)(walk(v) for v in children)
