@@ -12,6 +12,7 @@ import copy
 import faulthandler
 import gc
 import io
+import json
 import os
 import random
 import socket
@@ -247,12 +248,12 @@ class ReferenceHost(host.Host):
         slot_bytes: int,
         framework: list[int],
         sizes: Sequence[int] = (),
-    ) -> list[buffers.Layout]:
+    ) -> None:
         """Draw input sets, a seed, a family and a slack each, `stride` bytes apart, and their
         expected outputs, rounded to the outputs' dtypes, in slots of their own. Descriptors:
-        inputs, expected, the framework's own of the outputs numbered `framework`, if any, and the
-        last ones of `on_make_set`; sizes: as there. The sets' layouts."""
-        write = _writers(fds, sizes)
+        inputs, expected, the framework's own of the outputs numbered `framework`, if any, the last
+        ones of `on_make_set`, and a file for the sets' layouts as JSON; sizes: as there."""
+        write = _writers(fds[:-1], sizes)
 
         def one(number: int) -> buffers.Layout:
             bases = number * stride, number * slot_bytes
@@ -261,8 +262,8 @@ class ReferenceHost(host.Host):
 
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
             layouts = [self._problem(partial(one, number)) for number in range(len(seeds))]
+        os.pwrite(fds[-1], json.dumps(layouts).encode(), 0)
         self._complete()
-        return layouts
 
     def on_baseline(
         self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int

@@ -3,7 +3,9 @@ worker is shown once, or into memory of the judge's on a device."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -350,9 +352,14 @@ class Drawer:
             "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
             "framework": chosen,
         }  # fmt: skip
-        layouts = self._worker.data(
-            self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked)
-        )
+        # they may be long: a file has room for as many
+        most = len(json.dumps(pool.describe["inputs"])) + buffers.PLAIN_BYTES
+        told = buffers.create("layouts", calls * most)
+        try:
+            self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked, told)
+            layouts = answers.parsed(buffers.read_all(told).rstrip(b"\0"))
+        finally:
+            os.close(told)
         held = inputs.file()
         wanted, *rest = (
             self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
@@ -360,11 +367,12 @@ class Drawer:
         framework = [rest[0][number] if number in chosen else None for number in range(len(wanted))]
         turned = rest[bool(chosen) :]
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
+        text = json.dumps(one)  # compared as text, since 1 == True and 0.0 == -0.0
         sets = [
             InputSet(
                 held,
                 number * stride,
-                one if layout == one else layout,
+                one if json.dumps(layout) == text else layout,
                 [output[number] for output in wanted],
                 family,
                 turned=[[output[number] for output in side] for side in turned],
@@ -380,16 +388,21 @@ class Drawer:
         ]
 
     def _filled(
-        self, op: str, some: Sequence[set_memory.Room], seconds: float, asked: dict[str, Any]
+        self,
+        op: str,
+        some: Sequence[set_memory.Room],
+        seconds: float,
+        asked: dict[str, Any],
+        *others: int,
     ) -> frames.Reply:
-        """What the worker says that has filled them."""
+        """What the worker says that has filled them. others: descriptors besides."""
         if self._shared:
             device_link.give_back()
         fds = [room.fd() for room in some]
         try:
             return self._worker.ask(
                 op,
-                fds,
+                [*fds, *others],
                 seconds=seconds,
                 sizes=[room.nbytes for room in some if self._shared],
                 **asked,
