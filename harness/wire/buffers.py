@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import functools
+import json
 import mmap
 import os
 import time
@@ -22,6 +23,7 @@ from .nesting import named, tensors_of
 
 ALIGN = 4096  # a page
 LINE = 64  # bytes to which tensors are aligned, as the framework's are
+PLAIN_BYTES = 1 << 17  # that a layout may take besides its tensors, as JSON
 FILL = 0x7F  # of bytes that nobody has written: NaN in half precision, 3.4e38 in single
 _SEAL_FUTURE_WRITE, _SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEALS = (
     16,
@@ -136,7 +138,7 @@ def _write_all(fd: int, data: memoryview, offset: int) -> None:
 
 def plan(value: Any) -> Layout:
     """The layout of a structure of lists, tuples, named tuples, dicts, tensors and JSON values.
-    Raises TypeError naming what cannot cross.
+    Raises TypeError naming what cannot cross, also because it is too long.
 
     Each tensor ends (up to its alignment) at the end of a page, with an unused page before and
     after it.
@@ -155,7 +157,13 @@ def plan(value: Any) -> Layout:
                 ]
             }
         if isinstance(node, dict):
-            return {"dict": {str(k): walk(v, f"{where}[{k!r}]") for k, v in node.items()}}
+            if other := [k for k in node if not _is_plain(k)]:
+                raise TypeError(
+                    f"{where} has a key that is a {type(other[0]).__name__}; numbers, strings, "
+                    "booleans and None can be keys"
+                )
+            # pairs: as names of a JSON object all keys are texts
+            return {"dict": [[k, walk(v, f"{where}[{k!r}]")] for k, v in node.items()]}
         if hasattr(node, "data_ptr"):
             extent = _extent(node.shape, node.stride())
             entry = {
@@ -169,7 +177,7 @@ def plan(value: Any) -> Layout:
             entry["offset"] = total + pages - used
             total += pages + ALIGN
             leaves.append(entry)
-        elif node is None or isinstance(node, (bool, int, float, str)):
+        elif _is_plain(node):
             leaves.append({"value": node})
         else:
             raise TypeError(
@@ -179,7 +187,29 @@ def plan(value: Any) -> Layout:
         return len(leaves) - 1
 
     tree = walk(value, "value")
-    return {"bytes": total, "leaves": leaves, "tree": tree}
+    layout = {"bytes": total, "leaves": leaves, "tree": tree}
+    if (size := len(json.dumps(plain(layout)))) > PLAIN_BYTES:
+        raise TypeError(
+            f"what is no tensor takes {size} bytes as JSON, and {PLAIN_BYTES} are accepted; "
+            "shorter texts, fewer numbers or a tensor of these can cross"
+        )
+    return layout
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def plain(layout: Layout) -> dict[str, Any]:
+    """All that a layout says besides its tensors."""
+    leaves = [leaf if "value" in leaf else None for leaf in layout["leaves"]]
+    return {"tree": layout["tree"], "leaves": leaves}
+
+
+def with_plain(layout: Layout, other: dict[str, Any]) -> Layout:
+    """The tensors of a layout, with what `plain` gave of one that has the same."""
+    own = iter(_entries(layout))
+    return {**layout, **other, "leaves": [leaf or next(own) for leaf in other["leaves"]]}
 
 
 def same(one: Layout, other: Layout) -> bool:
@@ -261,7 +291,7 @@ def build(layout: Layout, mapped: Any, base: int = 0) -> Any:
             return entry["value"] if "value" in entry else tensor(mapped, entry, base)
         ((kind, children),) = node.items()
         if kind == "dict":
-            return {k: walk(v) for k, v in children.items()}
+            return {k: walk(v) for k, v in children}
         if kind == "named":
             return named(children, map(walk, children.values()))
         return (list if kind == "list" else tuple)(walk(v) for v in children)

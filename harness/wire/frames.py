@@ -1,9 +1,9 @@
 """Messages between the judge and its workers, over SOCK_SEQPACKET socket pairs.
 
 Towards a worker: one JSON object a packet, with file descriptors beside it; large texts travel in
-memfds. From a candidate: packets of exactly 64 bytes (`Reply`), nothing else; text only as a length
-into a buffer that the judge created. From trusted workers: JSON as well. A packet of another size
-or with another head ends the candidate.
+memfds, and so does an object that is larger than a packet. From a candidate: packets of exactly 64
+bytes (`Reply`), nothing else; text only as a length into a buffer that the judge created. From
+trusted workers: JSON as well. A packet of another size or with another head ends the candidate.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from . import buffers
+
 MAX_PACKET = 128 * 1024
 MAX_FDS = 200
+_IN_FILE = {"in_file": True}  # what a packet says where the object is in its last descriptor
 TEXT_BYTES = 1 << 20  # the largest message or build request a worker can leave in its text buffer
 
 _REPLY = struct.Struct("<4sIIi6q")
@@ -68,11 +71,15 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def send(
     sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None, *, wait: bool = True
 ) -> None:
-    """One JSON packet, with copies of `fds`. Raises WorkerGone; without `wait` BlockingIOError
+    """One JSON object, with copies of `fds`. Raises WorkerGone; without `wait` BlockingIOError
     where the other side has not read what came before."""
     data = json.dumps(message, separators=(",", ":")).encode()
     if len(data) > MAX_PACKET:
-        raise ProtocolError(f"a packet of {len(data)} bytes; large texts go through a memfd")
+        file = buffers.from_bytes("message", data)
+        try:
+            return send(sock, _IN_FILE, [*(fds or ()), file], wait=wait)
+        finally:
+            os.close(file)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     try:
         sock.sendmsg([data], ancillary, 0 if wait else socket.MSG_DONTWAIT)
@@ -81,13 +88,18 @@ def send(
 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """One JSON packet and its file descriptors (close-on-exec). Raises WorkerGone at the end."""
+    """One JSON object and its file descriptors (close-on-exec). Raises WorkerGone at the end."""
     data, fds = receive_bytes(sock, MAX_PACKET)
     if not data:
         for fd in fds:
             os.close(fd)
         raise WorkerGone("closed")
-    return json.loads(data), fds
+    message = json.loads(data)
+    if message == _IN_FILE:
+        file = fds.pop()
+        message = json.loads(buffers.read_all(file))
+        os.close(file)
+    return message, fds
 
 
 def receive_bytes(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:

@@ -34,7 +34,7 @@ _OUTPUTS, _WORDS = 16, 16
 # them the place among those held before that they take
 CALL_BITS = 32
 MOST_DIMENSIONS = _WORDS - 3
-TEXT_BYTES = 1 << 14  # of inputs that are no tensors, as JSON
+TEXT_BYTES = buffers.PLAIN_BYTES  # of inputs that are no tensors, as JSON
 # times the bytes of an output that lie between its first and last element; others are copied
 MOST_SPREAD = 4
 PACKET_BYTES = 64 << 10  # of inputs, and of outputs, that fit into a packet
@@ -66,6 +66,26 @@ class Message(ctypes.Structure):
         return cls(parts=(Part * max(1, count))(), count=count)
 
 
+def plain_text(layout: buffers.Layout, usual: buffers.Layout) -> bytes:
+    """What a call's inputs are besides its tensors, as JSON: nothing where that is as in the layout
+    that the worker has, values alone where these differ. Texts are compared, since 1 == True and
+    0.0 == -0.0."""
+    if layout is usual:
+        return b""
+    (form, values), (usual_form, usual_values) = _parted(layout), _parted(usual)
+    if form != usual_form:
+        return json.dumps(buffers.plain(layout)).encode()
+    return b"" if values == usual_values else values.encode()
+
+
+def _parted(layout: buffers.Layout) -> tuple[str, str]:
+    leaves = layout["leaves"]
+    return (
+        json.dumps([layout["tree"], ["value" in leaf for leaf in leaves]]),
+        json.dumps([leaf["value"] for leaf in leaves if "value" in leaf]),
+    )
+
+
 def gate_bytes(outputs: int) -> int:
     """Of the gate's memory."""
     return 8 * (_OUTPUTS + _WORDS * outputs) + TEXT_BYTES
@@ -82,17 +102,10 @@ class Gate:
 
     # ---- the judge's side
 
-    def order(self, order: int, number: int, values: list[Any] | None) -> None:
-        """What to do next, with which model or call. values: of the inputs that are no tensors,
-        where they are not those of the layout."""
-        data = b"" if values is None else json.dumps(values).encode()
-        if len(data) > TEXT_BYTES:
-            raise ValueError(
-                f"inputs that are no tensors take {len(data)} bytes as JSON; {TEXT_BYTES} are "
-                "accepted"
-            )
-        self._text[: len(data)] = data
-        self._words[_ORDER], self._words[_NUMBER], self._words[_VALUES] = order, number, len(data)
+    def order(self, order: int, number: int, plain: bytes) -> None:
+        """What to do next, with which model or call. plain: see plain_text."""
+        self._text[: len(plain)] = plain
+        self._words[_ORDER], self._words[_NUMBER], self._words[_VALUES] = order, number, len(plain)
 
     @property
     def done(self) -> int:
@@ -125,13 +138,12 @@ class Gate:
                 link.wait()
                 began = time.perf_counter_ns()
                 order = words[_ORDER]
+                given = self._other(layout, link.memory) if words[_VALUES] else plain
                 if order == CALL:
-                    found = models[words[_NUMBER]](
-                        plain if not words[_VALUES] else self._with_values(layout, link.memory)
-                    )
+                    found = models[words[_NUMBER]](given)
                     held.append((found, self._show(found, outputs, link)))
                 elif order == NOTHING:
-                    self._show(nothing(plain), outputs, link)
+                    self._show(nothing(given), outputs, link)
                     words[_SHARE] = time.perf_counter_ns() - began
                 elif order == FORGET:
                     place, calls = divmod(words[_NUMBER], 1 << CALL_BITS)
@@ -145,8 +157,12 @@ class Gate:
         finally:
             gc.enable()
 
-    def _with_values(self, layout: buffers.Layout, memory: Any) -> Any:
-        values = iter(json.loads(bytes(self._text[: self._words[_VALUES]])))
+    def _other(self, layout: buffers.Layout, memory: Any) -> Any:
+        """Inputs of which what is no tensor was given."""
+        given = json.loads(bytes(self._text[: self._words[_VALUES]]))
+        if isinstance(given, dict):
+            return buffers.build(buffers.with_plain(layout, given), memory)
+        values = iter(given)
         leaves = [{"value": next(values)} if "value" in leaf else leaf for leaf in layout["leaves"]]
         return buffers.build({**layout, "leaves": leaves}, memory)
 

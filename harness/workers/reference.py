@@ -12,6 +12,7 @@ import copy
 import faulthandler
 import gc
 import io
+import json
 import os
 import random
 import socket
@@ -252,13 +253,13 @@ class ReferenceHost(host.Host):
         slot_bytes: int,
         framework: list[int],
         sizes: Sequence[int] = (),
-    ) -> list[dict[str, Any]]:
+    ) -> None:
         """Draw input sets, a seed, a family and a slack each, `stride` bytes apart, and their
         expected outputs, rounded to the outputs' dtypes, in slots of their own. Descriptors:
-        inputs, expected, the framework's own of the outputs numbered `framework`, if any, and the
-        last ones of `on_make_set`; sizes: as there. Of each set its layout, and where the
-        reference's outputs lie."""
-        write = _writers(fds, sizes)
+        inputs, expected, the framework's own of the outputs numbered `framework`, if any, the last
+        ones of `on_make_set`, and a file for what is told of each set as JSON: its layout, and
+        where the reference's outputs lie; sizes: as there."""
+        write = _writers(fds[:-1], sizes)
 
         def one(number: int) -> dict[str, Any]:
             bases = number * stride, number * slot_bytes
@@ -267,8 +268,8 @@ class ReferenceHost(host.Host):
 
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
             made = [self._problem(partial(one, number)) for number in range(len(seeds))]
+        os.pwrite(fds[-1], json.dumps(made).encode(), 0)
         self._complete()
-        return made
 
     def on_baseline(
         self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int

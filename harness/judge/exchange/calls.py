@@ -108,11 +108,8 @@ class Caller(ABC):
             pool.outputs["leaves"],
             pool.slot_bytes,
         )
-        self._layout, self._values, self._models = (
-            layout,
-            _values(layout),
-            {key: number for number, key in enumerate(keys)},
-        )
+        self._layout, self._half = layout, half
+        self._models = {key: number for number, key in enumerate(keys)}
         self._seconds, self._alone = seconds, alone
         # gradients may be one and the same: the framework's own often are
         self._trusted, self._results = trusted, pool.results
@@ -177,19 +174,23 @@ class Caller(ABC):
         if is_gone(self._process):
             self._worker.wait(frames.OK, 1.0)  # raises how it ended, if it has
             raise self._nonsense("its first thread has ended")
+        # before anything is the worker's doing
+        calls = [
+            (
+                key,
+                held,
+                gate.plain_text(held.layout, self._layout),
+                None if unread else self._slot(place, number),
+            )
+            for number, held in enumerate(sets)
+        ]
         with turn(self._worker.root), self._believing_nothing():
             self._deadline = time.monotonic() + self._seconds
             forgot_ns = self._order(gate.FORGET, self._forgetting)
-            shown = [
-                self._call(key, held, None if unread else self._slot(place, number))
-                for number, held in enumerate(sets[:warm])
-            ]
+            shown = [self._call(*call) for call in calls[:warm]]
             before_ns, faults = self._so_far()
             waited_ns = self._waited_ns()
-            shown += [
-                self._call(key, held, None if unread else self._slot(place, number))
-                for number, held in enumerate(sets[warm:], warm)
-            ]
+            shown += [self._call(*call) for call in calls[warm:]]
             after_ns, faults_after = self._so_far()
             waited_ns = self._waited_ns() - waited_ns
         self._stopped_ns = self._used_ns()
@@ -218,14 +219,16 @@ class Caller(ABC):
         """The figures of calls that do nothing, and what a candidate could save of each:
         nanoseconds. For a worker that is trusted."""
         found, slot = [], memoryview(bytearray(self._slot_bytes))
+        drawn = random.choice(random.choice(self._half.groups).sets)
+        plain = gate.plain_text(drawn.layout, self._layout)  # who reads it himself saves that
         with turn(self._worker.root):
             self._deadline = time.monotonic() + self._seconds
             for _ in range(self._warm):
-                self._order(gate.NOTHING)
+                self._order(gate.NOTHING, plain=plain)
                 self._collect(slot)
             for _ in range(times):
                 before_ns, _ = self._so_far()
-                seen_ns = self._order(gate.NOTHING)
+                seen_ns = self._order(gate.NOTHING, plain=plain)
                 self._collect(slot)
                 found.append(
                     (
@@ -244,7 +247,7 @@ class Caller(ABC):
     def end(self) -> None:
         """The worker takes other commands again."""
         with self._believing_nothing():
-            self._gate.order(gate.END, 0, None)
+            self._gate.order(gate.END, 0, b"")
             self._give(None)
         # comes with the answer, or before anybody has looked for that
         self._worker.wait(frames.OK, self._seconds)
@@ -278,12 +281,11 @@ class Caller(ABC):
 
     # ---- what both do
 
-    def _call(self, key: str, held: InputSet, slot: memoryview | None) -> tuple[list[Shown], int]:
+    def _call(
+        self, key: str, held: InputSet, plain: bytes, slot: memoryview | None
+    ) -> tuple[list[Shown], int]:
         """Where its outputs lie, and nanoseconds by the judge's clock."""
-        values = None if held.layout is self._layout else _values(held.layout)
-        seen_ns = self._order(
-            gate.CALL, self._models[key], None if values == self._values else values, held
-        )
+        seen_ns = self._order(gate.CALL, self._models[key], plain, held)
         shown = self._collect(slot)
         self._compare_places(shown, held)
         return shown, seen_ns
@@ -292,12 +294,12 @@ class Caller(ABC):
         self,
         order: int,
         number: int = 0,
-        values: list[Any] | None = None,
+        plain: bytes = b"",
         held: InputSet | None = None,
     ) -> int:
         """Give an order and wait for the answer. Nanoseconds by the judge's clock."""
         looks = 0
-        self._gate.order(order, number, values)
+        self._gate.order(order, number, plain)
         began = self._give(held)
         while not self._answered():
             looks += 1
@@ -465,11 +467,6 @@ def _process_of(worker: Worker) -> int:
     process, which may start no other."""
     pid = worker.pid
     return next(iter(children(pid)), pid) if worker.root == pid else pid
-
-
-def _values(layout: buffers.Layout) -> list[Any]:
-    """Inputs that are no tensors."""
-    return [leaf["value"] for leaf in layout["leaves"] if "value" in leaf]
 
 
 def _are(strides: list[int], leaf: dict[str, Any]) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import Any
 
 from ...wire import frames
 from ...workers import gate
@@ -81,10 +80,10 @@ class ByPacket(Caller):
         self,
         order: int,
         number: int = 0,
-        values: list[Any] | None = None,
+        plain: bytes = b"",
         held: InputSet | None = None,
     ) -> int:
-        seen_ns = super()._order(order, number, values, held)
+        seen_ns = super()._order(order, number, plain, held)
         if order in (gate.FORGET, gate.END):
             self._socket.recv(1)
         return seen_ns

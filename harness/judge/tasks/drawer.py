@@ -3,7 +3,9 @@ worker is shown once, or into memory of the judge's on a device."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,6 +61,7 @@ QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE, QUEUED_NOTHINGS
 GRAPH_BYTES = 1 << 28
 # for each thing a task is asked to do
 TASK_SECONDS = task_seconds()
+_PLACES_BYTES = 64  # of JSON, for where an output lies, and once more around all
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need some, too
 # Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is
@@ -351,9 +354,15 @@ class Drawer:
             "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
             "framework": chosen,
         }  # fmt: skip
-        made = self._worker.data(
-            self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked)
-        )
+        # they may be long: a file has room for as many, and for where the outputs lie
+        own = len(json.dumps(pool.describe["inputs"])) + buffers.PLAIN_BYTES
+        most = own + _PLACES_BYTES * (1 + len(pool.outputs["leaves"]))
+        told = buffers.create("layouts", calls * most)
+        try:
+            self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked, told)
+            made = answers.parsed(buffers.read_all(told).rstrip(b"\0"))
+        finally:
+            os.close(told)
         held = inputs.file()
         wanted, *rest = (
             self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
@@ -361,11 +370,12 @@ class Drawer:
         framework = [rest[0][number] if number in chosen else None for number in range(len(wanted))]
         turned = rest[bool(chosen) :]
         one = made[0]["layout"]  # most often of all: then the same object, so that it is sent once
+        text = json.dumps(one)  # compared as text, since 1 == True and 0.0 == -0.0
         sets = [
             InputSet(
                 held,
                 number * stride,
-                one if each["layout"] == one else each["layout"],
+                one if json.dumps(each["layout"]) == text else each["layout"],
                 [output[number] for output in wanted],
                 family,
                 turned=[[output[number] for output in side] for side in turned],
@@ -382,16 +392,21 @@ class Drawer:
         ]
 
     def _filled(
-        self, op: str, some: Sequence[set_memory.Room], seconds: float, asked: dict[str, Any]
+        self,
+        op: str,
+        some: Sequence[set_memory.Room],
+        seconds: float,
+        asked: dict[str, Any],
+        *others: int,
     ) -> frames.Reply:
-        """What the worker says that has filled them."""
+        """What the worker says that has filled them. others: descriptors besides."""
         if self._shared:
             device_link.give_back()
         fds = [room.fd() for room in some]
         try:
             return self._worker.ask(
                 op,
-                fds,
+                [*fds, *others],
                 seconds=seconds,
                 sizes=[room.nbytes for room in some if self._shared],
                 **asked,

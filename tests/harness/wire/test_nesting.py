@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,6 +24,7 @@ def drawn() -> list[Any]:
         [Batch(torch.tensor(3.0), [torch.tensor(4.0), 7]), torch.tensor(5.0)],
         {},
         2.5,
+        {0: "zero", 1: "one", "1": True, 0.5: 1, None: 0},
     ]
 
 
@@ -41,7 +43,7 @@ def test_a_change_keeps_the_structure_and_the_original() -> None:
     assert type(found[2]) is list
     assert type(found[2][0]) is Batch
     assert found[2][0].target[1] == 7
-    assert found[3:] == [{}, 2.5]
+    assert found[3:] == value[3:]
     assert found[1] is not value[1]
     assert found[2][0].target is not value[2][0].target
 
@@ -63,6 +65,21 @@ def test_a_structure_crosses_as_it_is() -> None:
     assert found[2][0]._fields == ("logits", "target")
     assert isinstance(found[2][0], tuple)
     assert buffers.plan(found) == layout
+    assert repr(found[3:]) == repr(value[3:])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([{(0, 1): 2}], "value[0] has a key that is a tuple"),
+        ([torch.zeros(2), "a" * buffers.PLAIN_BYTES], f"{buffers.PLAIN_BYTES} are accepted"),
+        ([[0] * 10_000], f"{buffers.PLAIN_BYTES} are accepted"),
+    ],
+    ids=["key", "text", "numbers"],
+)
+def test_what_cannot_cross_is_named(value: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(words)):
+        buffers.plan(value)
 
 
 @pytest.mark.parametrize("field", ["class", "__init__", "a b", "1"])

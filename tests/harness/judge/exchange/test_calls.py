@@ -3,6 +3,7 @@ is there ahead, and nothing that its process says of time counts."""
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import weakref
@@ -167,10 +168,8 @@ class Pair:
         self._thread.start()
         self._theirs = theirs
 
-    def ask(
-        self, order: int, sent: bytes = b"-", number: int = 0, values: list[Any] | None = None
-    ) -> bytes:
-        self.judge.order(order, number, values)
+    def ask(self, order: int, sent: bytes = b"-", number: int = 0, plain: bytes = b"") -> bytes:
+        self.judge.order(order, number, plain)
         self.ours.send(sent)
         return self.ours.recv(1 << 16)
 
@@ -192,10 +191,35 @@ def test_inputs_and_outputs_are_packets(doubling: Pair) -> None:
     x = torch.randn(4, 4)
     sent = x.numpy().tobytes()
     assert doubling.ask(gate.CALL, sent) == (x * 3).numpy().tobytes()
-    assert doubling.ask(gate.CALL, sent, values=[5]) == (x * 5).numpy().tobytes()
+    assert doubling.ask(gate.CALL, sent, plain=b"[5]") == (x * 5).numpy().tobytes()
     assert len(doubling.ask(gate.NOTHING)) == 64
     assert doubling.judge.share_ns > 0
     assert doubling.ask(gate.FORGET) == b"-"
+
+
+def test_inputs_that_are_no_tensors_are_those_of_the_call() -> None:
+    """Also where they are equal to others or stand elsewhere, and as long as a task may have
+    them."""
+    seen: list[Any] = []
+
+    def model(inputs: Any) -> list[torch.Tensor]:
+        seen.append(inputs[1:])
+        return inputs[:1]
+
+    pair = Pair(model)
+    longest = "a" * (buffers.PLAIN_BYTES - 100)
+    some = [[3], [3.0], [4], [True], [-0.0], [0], [[3]], [[1, 2], 3], [[1], [2, 3]], [], [longest]]
+    for values in some:
+        layout = buffers.plan([torch.zeros(4, 4), *values])
+        pair.ask(gate.CALL, bytes(64), plain=gate.plain_text(layout, pair.layout))
+    pair.close()
+    assert json.dumps(seen) == json.dumps(some)
+
+
+def test_inputs_as_in_the_layout_are_not_said_again() -> None:
+    usual, same_again, other = (buffers.plan([torch.zeros(4), n]) for n in (1, 1, True))
+    assert gate.plain_text(same_again, usual) == b""
+    assert gate.plain_text(other, usual) == b"[true]"
 
 
 def test_outputs_are_given_up_but_for_those_that_are_named() -> None:
@@ -223,7 +247,7 @@ def test_a_packet_is_a_copy() -> None:
     """What a call's memory becomes later is not what was sent."""
     kept = torch.ones(4, 4)
     pair = Pair(lambda inputs: [kept])
-    pair.judge.order(gate.CALL, 0, None)
+    pair.judge.order(gate.CALL, 0, b"")
     pair.ours.send(bytes(64))
     pair.ours.recv(1, socket.MSG_PEEK)
     kept.zero_()

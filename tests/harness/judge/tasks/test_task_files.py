@@ -103,6 +103,24 @@ def test_a_task_whose_baselines_do_not_run_is_refused(bench: Bench) -> None:
     assert "not now" in refusal.value.message
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{(0, 1): torch.ones(2)}", "value[0] has a key that is a tuple; numbers, strings"),
+        ("'a' * 200_000", "what is no tensor takes 2000"),
+    ],
+    ids=["key", "text"],
+)
+def test_arguments_that_cannot_cross_are_named(bench: Bench, given: str, words: str) -> None:
+    source = (
+        "import torch\n\ndef reference(given, x):\n    return torch.sin(x)\n\n"
+        f"def get_inputs():\n    return [{given}, torch.randn(8, 32)]\n"
+    )
+    with pytest.raises(TaskRefused, match=re.escape(f"get_inputs(): {words}")) as refusal:
+        bench.run(bench.executor.open_task(source, "", "cpu", timed=False))
+    assert refusal.value.message.startswith("task.py, line 6: ")
+
+
 def test_parameters_that_make_a_task_pointless_are_drawn_again(bench: Bench) -> None:
     source = (
         "import torch\n\nmade = []\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
