@@ -112,7 +112,11 @@ def read_actions(data: object) -> tuple[Action, ...]:
     found = []
     for each in data if isinstance(data, list | tuple) else ():
         if isinstance(each, Mapping) and each.get("verb") in get_args(Verb):
-            known = {name: each[name] for name in _FIELDS if name in each}
+            known = {
+                name: each[name]
+                for name in _FIELDS
+                if isinstance(each.get(name), int if name == "cursor" else str)
+            }
             if known.get("setting", "") in get_args(Setting):
                 found.append(Action(**known))
     return tuple(found)

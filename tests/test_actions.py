@@ -67,7 +67,7 @@ def test_actions_cross_as_json_and_unknown_ones_are_left_out() -> None:
         {"verb": "teleport"},
         {"verb": "give", "setting": "colour"},
         "view",
-        {"verb": "wait", "x": 1},
+        {"verb": "wait", "x": 1, "session": ["s"], "cursor": "9"},
     ]
     assert read_actions(newer) == (Action("wait"),)
     assert read_actions(None) == ()

@@ -59,9 +59,10 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
         item, *rest = typing.get_args(kind)
         if rest == [Ellipsis]:
             return tuple(_decode(item, v, f"{where}[{i}]") for i, v in enumerate(data))
+        kinds = (item, *rest)
+        _checked(len(data) == len(kinds), data, where, f"a list of {len(kinds)}")
         return tuple(
-            _decode(k, v, f"{where}[{i}]")
-            for i, (k, v) in enumerate(zip((item, *rest), data, strict=False))
+            _decode(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, data, strict=True))
         )
     if origin is list:
         _checked(isinstance(data, (list, tuple)), data, where, "a list")
@@ -101,7 +102,7 @@ def _decode_dataclass(cls: type, data: Any, where: str) -> Any:
     values = {name: _decode(hints[name], value, f"{where}.{name}") for name, value in data.items()}
     try:
         return cls(**values)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise CodecError(f"{where}: {error}") from error
 
 
@@ -112,7 +113,10 @@ def _decode_scalar(kind: Any, data: Any, where: str) -> Any:
         except ValueError as error:
             raise CodecError(f"{where}: {error}") from error
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+        try:
+            return float(data)
+        except OverflowError as error:
+            raise CodecError(f"{where}: {error}") from error
     if kind in (int, float) and isinstance(data, bool):
         raise CodecError(f"{where}: expected a number, got {data!r}")
     return _checked(isinstance(data, kind), data, where, getattr(kind, "__name__", str(kind)))

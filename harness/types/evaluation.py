@@ -32,6 +32,9 @@ STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 
 
 MOST_EFFORT = 8.0
+# of earlier samples: no call is shorter or longer, and the logarithms of ratios stay small
+LEAST_US, MOST_US = 0.01, 1e12
+MOST_BASELINES = 1_000_000
 # of one fresh candidate process: (baseline, candidate) microseconds a call
 Rounds = tuple[tuple[float, float], ...]
 
@@ -56,6 +59,25 @@ class Samples:
         ]
         return min(counts, default=0)
 
+    @property
+    def problem(self) -> str:
+        """Why nothing can be joined to them, "" where that can be done."""
+        processes = [
+            process
+            for by_baseline in self.rounds.values()
+            for some in by_baseline.values()
+            for process in some
+        ]
+        if not all(processes):
+            return "a process has no rounds; at least one is accepted"
+        if not all(LEAST_US <= us <= MOST_US for p in processes for pair in p for us in pair):
+            return f"a round is not of {LEAST_US:g} to {MOST_US:g} us; only such are accepted"
+        if not 0 <= self.baselines <= MOST_BASELINES:
+            return f"{self.baselines} baselines; 0 to {MOST_BASELINES} are accepted"
+        if not all(0 <= us < math.inf for some in self.open_us.values() for us in some.values()):
+            return "open_us holds what is negative or not finite; 0 and more are accepted"
+        return ""
+
 
 @dataclass(frozen=True)
 class EvaluationRequest:
@@ -75,6 +97,14 @@ class EvaluationRequest:
     best: float = 0.0
     effort: float = 1.0
     earlier: Samples = field(default_factory=Samples)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.effort <= MOST_EFFORT:
+            raise ValueError(f"effort {self.effort}; 1 to {MOST_EFFORT:g} are accepted")
+        if not 0 <= self.best < math.inf:
+            raise ValueError(f"best {self.best}; 0 or a finite F above it is accepted")
+        if problem := self.earlier.problem:
+            raise ValueError(f"earlier: {problem}")
 
     @property
     def renews(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +24,12 @@ class Policy:
     memory_gib: float | None = None
     """The most that a candidate may hold while it is timed, of the machine's memory and of the
     device's; None for any."""
+
+    def __post_init__(self) -> None:
+        if self.memory_gib is not None and not 0 < self.memory_gib < math.inf:
+            raise ValueError(
+                f"memory_gib must be positive and finite, not {self.memory_gib:g}; None is no limit"
+            )
 
     def permits(self, level: IsolationLevel) -> bool:
         """Whether a measured isolation level is at least the required one."""

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from kevolve_mcp.errors import KEvolveError, UsageError, innermost, io_message, shortened
+from kevolve_mcp.synthesis.wording import printable
 
 from .calls import advice
 from .listing import ListingGroup
@@ -79,9 +80,9 @@ def report(error: BaseException, *, as_json: bool) -> None:
     if as_json and said["code"] != "io":
         typer.echo(json.dumps({"error": said}))
         return
-    typer.echo(f"error: {said['message']}", err=True)
+    typer.echo(printable(f"error: {said['message']}"), err=True)
     if said["hint"]:
-        typer.echo(f"hint: {said['hint']}", err=True)
+        typer.echo(printable(f"hint: {said['hint']}"), err=True)
 
 
 class Teaching:

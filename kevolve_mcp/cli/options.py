@@ -41,6 +41,7 @@ MemoryLimit = Annotated[
     typer.Option(
         "--memory-gib",
         min=0.001,
+        max=1e6,
         help="The most that a kernel may hold while it is timed, of host and of device memory.",
     ),
 ]

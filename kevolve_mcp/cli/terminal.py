@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from kevolve_mcp.synthesis.wording import printable
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -111,7 +113,7 @@ def announcer(*, quiet: bool) -> Callable[[str], None]:
     if quiet or not is_live():
         return lambda line: None
     console = err()
-    return lambda line: console.print(line, style="dim", markup=False)
+    return lambda line: console.print(printable(line), style="dim", markup=False)
 
 
 def _console(*, stderr: bool) -> Console:

@@ -120,12 +120,10 @@ class RemoteExecutor(Executor):
         return await self.ask(HeadToHead, call, progress)
 
     async def interpreters(self) -> tuple[Interpreter, ...]:
-        found = await self._answer(JudgeCall("interpreters"), None)
-        return tuple(from_json(Interpreter, each) for each in found)
+        return await self.ask(tuple[Interpreter, ...], JudgeCall("interpreters"))
 
     async def devices(self) -> tuple[Device, ...]:
-        found = await self._answer(JudgeCall("devices"), None)
-        return tuple(from_json(Device, each) for each in found)
+        return await self.ask(tuple[Device, ...], JudgeCall("devices"))
 
     async def close(self) -> None:
         self._closed = True
@@ -161,7 +159,7 @@ class RemoteExecutor(Executor):
                     if "result" in said:
                         return said["result"]
                     if "error" in said:
-                        raise read_error(said["error"])
+                        raise _told(self._url, said["error"])
                     if progress is not None and "event" in said:
                         progress(from_json(ProgressEvent, said["event"]))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -176,7 +174,7 @@ class RemoteExecutor(Executor):
 def _read(url: str, line: str) -> dict[str, Any]:
     try:
         said = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _otherwise(url, str(error)) from error
     if not isinstance(said, dict):
         raise _otherwise(url, f"{line!r:.80} is no object")
@@ -187,9 +185,19 @@ def _refusal(url: str, status: int, body: bytes) -> KEvolveError:
     """What the server's border said, in the form of all refusals over HTTP."""
     try:
         data = json.loads(body)["error"]["data"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return _otherwise(url, f"HTTP status {status}")
-    return read_error(data)
+    return _told(url, data)
+
+
+def _told(url: str, data: Any) -> KEvolveError:
+    """The error that the other side raised, where it is one."""
+    if isinstance(data, dict) and all(
+        isinstance(text, str)
+        for text in (data.get("code"), data.get("message"), data.get("hint", ""))
+    ):
+        return read_error(data)
+    return _otherwise(url, f"{data!r:.80} is no error")
 
 
 def _lost(url: str, why: str) -> EvaluatorUnavailable:

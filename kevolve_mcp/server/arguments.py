@@ -82,8 +82,6 @@ def parse_policy(
     rules = {name: value for name, value in data.items() if accepted[name] is Policy}
     search = {name: value for name, value in data.items() if accepted[name] is SearchOptions}
     policy = _decoded(Policy, rules, "policy", example)
-    if policy.memory_gib is not None and policy.memory_gib <= 0:
-        raise UsageError("policy: memory_gib must be positive", "Leave it out for no limit.")
     return policy, _decoded(SearchOptions, search, "policy", example)
 
 

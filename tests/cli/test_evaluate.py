@@ -230,6 +230,7 @@ def test_a_task_that_is_refused_says_why_and_how_to_fix_it(
         (["EMPTY", "x.py"], "holds no task.py"),
         (["TASK", "x.py", "--target", "abacus"], "unknown target 'abacus'"),
         (["TASK", "x.py", "--library-calls", "maybe"], "flag, allow, reject"),
+        (["TASK", "x.py", "--memory-gib", "inf"], "less than or equal to 1000000"),
         (["TASK", "x.py", "--isolation", "magic"], "namespaces, bubblewrap, landlock, process"),
         (["TASK", "x.py", "--package", "DIR"], "--package takes no TASK"),
         (["--package", "/nowhere/package"], "/nowhere/package"),

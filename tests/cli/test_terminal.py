@@ -15,10 +15,22 @@ from pathlib import Path
 
 import pytest
 
+from kevolve_mcp.cli import terminal
+from kevolve_mcp.cli.failures import report
+from kevolve_mcp.cli.render.board import board_view
+from kevolve_mcp.cli.running import Watcher
+from kevolve_mcp.cli.terminal import announcer
+from kevolve_mcp.driver.events import Remark, Working
+from kevolve_mcp.errors import UsageError
+
 from .conftest import Kevolve
 
 COLUMNS = 100
 PROGRAM = "from kevolve_mcp.cli.main import main; main()"
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2Jhello\u202e\r\n\tworld"
+TOLD = " ]0;owned  [2Jhello  \n\tworld"
 
 
 def shown(*arguments: str) -> list[str]:
@@ -70,6 +82,23 @@ def test_prose_is_wrapped_at_words_to_the_width(session: str) -> None:
         lines = shown(*arguments)
         assert len(lines) > 1
         assert [line for line in lines if len(line) > COLUMNS] == [], arguments
+
+
+def test_what_a_server_says_does_not_steer_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report(UsageError(HOSTILE, HOSTILE), as_json=False)
+    assert capsys.readouterr().err == f"error: {TOLD}\nhint: {TOLD}\n"
+    monkeypatch.setattr(terminal, "is_live", lambda: True)
+    announcer(quiet=False)(HOSTILE)
+    with Watcher(live=False) as watcher:
+        watcher.say(HOSTILE)
+        watcher(Working("open", HOSTILE, 0.5))
+        watcher(Remark(HOSTILE))
+        terminal.err().print(board_view(watcher.board))
+    said = capsys.readouterr().err
+    assert said.count("hello") == 5
+    assert not set("\x1b\x07\u202e\r") & set(said)
 
 
 def test_a_source_is_printed_as_it_is(session: str, task: Path) -> None:

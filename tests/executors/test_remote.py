@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import ByteStream, SocketAttribute
 
-from harness.types import Candidate, EvaluationRequest, to_json
+from harness.types import Candidate, ComparisonRequest, EvaluationRequest, to_json
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
-from kevolve_mcp.executors.base import Executor
+from kevolve_mcp.executors.base import Executor, ProgressEvent
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.executors.remote import JUDGE_PATH, JudgeCall, RemoteExecutor
 from kevolve_mcp.executors.testing import ExecutorConformance, OpenJudge, Texts
@@ -125,13 +126,69 @@ async def test_nonsense_is_the_callers_fault(tmp_path: Path) -> None:
             (b'{"operation": "shell"}', 400, "operation"),
             (b'{"operation": "describe", "python": "/bin/sh"}', 400, "unknown field"),
             (b" " * 20_001, 413, "more than 20000 bytes"),
+            (changed(effort=1e6), 400, "1 to 8 are accepted"),
+            (changed(effort=10**400), 400, "int too large"),
+            (changed(policy={"memory_gib": -1}), 400, "memory_gib must be positive"),
+            (changed(earlier={"rounds": {"default": {"eager": [[]]}}}), 400, "no rounds"),
+            (changed(candidate={"source": "\ud800", "language": "cpp"}), 400, "surrogates"),
+            (changed(cases=["\udc00"]), 400, "surrogates"),
+            (b'{"operation": "open_task", "source": "\\ud800"}', 400, "surrogates"),
         ):
             code, text = await asked(app, body)
             assert (code, said in text) == (status, True), text
         missing = json.dumps({"operation": "evaluate", "source": TASK, "target": "cpu"}).encode()
-        code, text = await asked(app, missing)
-        assert code == 200
-        assert json.loads(text.splitlines()[-1])["error"]["code"] == "usage"
+        two = to_json(ComparisonRequest((Candidate("x", "cpp"), Candidate("y", "cpp"))))
+        compare = {"operation": "compare", "source": TASK, "target": "cpu"}
+        twice = json.dumps({**compare, "comparison": {**two, "cases": ["default"] * 2}}).encode()
+        for body, said in (
+            (missing, "nothing to evaluate"),
+            (changed(cases=["nope"]), "no case of the task"),
+            (changed(cases=["default", "default"]), "there twice"),
+            (twice, "there twice"),
+            (call(CORRECT).replace(b'"cpu"', b'"tpu"'), "unknown target 'tpu'"),
+        ):
+            code, text = await asked(app, body)
+            assert code == 200
+            error = json.loads(text.splitlines()[-1])["error"]
+            assert (error["code"], said in error["message"]) == ("usage", True), error
+        code, text = await asked(app, changed(cases=["default"]))
+        assert "result" in json.loads(text.splitlines()[-1])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 100_000,
+        b"[1]",
+        b'{"error": [1]}',
+        b'{"error": {"code": [], "message": "x"}}',
+        b'{"error": {"code": "usage", "message": {}}}',
+        b'{"event": 1}',
+        b'{"event": {"stage": "open"}}',
+        b'{"result": 1}',
+    ],
+    ids=lambda line: line[:40].decode(),
+)
+async def test_a_server_that_answers_otherwise_is_told(line: bytes) -> None:
+    seen: list[ProgressEvent] = []
+    async with answering(line) as executor:
+        with pytest.raises(Unavailable, match="does not answer as a judge"):
+            await executor.open_task(TASK, "", "cpu", progress=seen.append)
+    assert not seen
+
+
+@pytest.mark.anyio
+async def test_a_list_or_a_refusal_that_is_none_is_told() -> None:
+    async with answering(b'{"result": 1}') as executor:
+        with pytest.raises(Unavailable, match="does not answer as a judge"):
+            await executor.devices()
+        with pytest.raises(Unavailable, match="does not answer as a judge"):
+            await executor.interpreters()
+    for body in (b"[" * 100_000, b'{"error": {"data": [1]}}'):
+        async with answering(body, status=400) as executor:
+            with pytest.raises(Unavailable, match="does not answer as a judge"):
+                await executor.describe()
 
 
 @pytest.mark.anyio
@@ -147,8 +204,36 @@ def request(source: str) -> EvaluationRequest:
 
 
 def call(source: str) -> bytes:
-    found = JudgeCall("evaluate", TASK, "cpu", evaluation=request(source))
-    return json.dumps(to_json(found)).encode()
+    return changed(candidate=to_json(Candidate(source, "cpp")))
+
+
+def changed(**fields: Any) -> bytes:
+    """A call with an evaluation of other fields."""
+    found = to_json(JudgeCall("evaluate", TASK, "cpu", evaluation=request(CORRECT)))
+    found["evaluation"].update(fields)
+    return json.dumps(found).encode()
+
+
+@asynccontextmanager
+async def answering(line: bytes, status: int = 200) -> AsyncIterator[RemoteExecutor]:
+    """An executor whose server gives one answer to everything."""
+
+    async def answer(stream: ByteStream) -> None:
+        async with stream:
+            while b"}" not in await stream.receive():
+                pass
+            head = f"HTTP/1.1 {status} Said\r\nconnection: close\r\n\r\n".encode()
+            await stream.send(head + line + b"\n")
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(listener.serve, answer)
+        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}{JUDGE_PATH}"
+        async with RemoteExecutor(url, TOKEN, local=True) as executor:
+            yield executor
+        group.cancel_scope.cancel()
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from kevolve_mcp.errors import KEvolveError, UsageError, innermost
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 from kevolve_mcp.executors.remote import HEARTBEAT_S, JudgeCall
 
+from ..arguments import parse_target
 from ..context import App
 from ..diagnosis import diagnose
 from .gate import refusal
@@ -77,7 +78,10 @@ class Judging:
                 most = self._limits.body_bytes
                 return refusal(413, f"the request has more than {most} bytes", "Send less.")
         try:
-            return from_json(JudgeCall, json.loads(body))
+            data = json.loads(body)
+            # halves of surrogate pairs, which nobody can encode, are refused here
+            json.dumps(data, ensure_ascii=False).encode()
+            return from_json(JudgeCall, data)
         except (ValueError, RecursionError) as error:
             hint = "Send a JudgeCall as JSON; is the client of the same version?"
             return refusal(400, f"this is no call of the judge: {error}", hint)
@@ -136,6 +140,7 @@ class Judging:
 
     async def _open(self, call: JudgeCall, judge: Executor, progress: Progress) -> Task:
         """Open the task unless this process knows it."""
+        parse_target(call.target)
         await self._started().reach.text("", call.source, "task_")
         key = (hashlib.sha256(call.source.encode()).hexdigest(), call.target, call.timed)
         if call.fresh or key not in self._tasks:
@@ -157,12 +162,14 @@ class Judging:
         if call.evaluation is None:
             raise UsageError("nothing to evaluate was sent", "Send `evaluation`.")
         task = await self._open(call, judge, progress)
+        _check_cases(task, call.evaluation.cases)
         return await judge.evaluate(task, call.evaluation, call.target, progress=progress)
 
     async def _compare(self, call: JudgeCall, judge: Executor, progress: Progress) -> Any:
         if call.comparison is None:
             raise UsageError("nothing to compare was sent", "Send `comparison`.")
         task = await self._open(call, judge, progress)
+        _check_cases(task, call.comparison.cases)
         return await judge.compare(task, call.comparison, call.target, progress=progress)
 
     async def _interpreters(self, call: JudgeCall, judge: Executor, progress: Progress) -> Any:
@@ -173,6 +180,16 @@ class Judging:
 
     async def _diagnose(self, call: JudgeCall, judge: Executor, progress: Progress) -> Any:
         return await diagnose(judge, self._started().settings)
+
+
+def _check_cases(task: Task, names: tuple[str, ...]) -> None:
+    """Raises UsageError for a name that is no visible case of the task, or is there twice."""
+    known = [case.name for case in task.visible_cases]
+    if len(set(names) & set(known)) < len(names):
+        raise UsageError(
+            f"cases {', '.join(map(repr, names))}: one is no case of the task, or there twice",
+            f"Send some of {', '.join(known)}, each once, or none for all.",
+        )
 
 
 _Operation = Callable[[JudgeCall, Executor, Progress], Awaitable[Any]]
