@@ -19,7 +19,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -41,6 +40,7 @@ from . import (
     tensor_relations,
     traffic,
 )
+from .live_case import LiveCase, values_of
 from .task_file import CaseSpec, TaskFile, TaskProblem
 from .task_folder import TaskNeighbours
 
@@ -50,28 +50,6 @@ _CALL = "Model(*get_init_inputs())(*get_inputs())"
 _Write = Callable[..., None]  # layout, tensors, where to begin
 
 
-@dataclass
-class Live:
-    """One case: the model in the working dtype and in double precision, its initial state, the
-    outputs' layout, the outputs from which gradients flow back, the inputs' specs. memory: see
-    tensor_relations, for the numbers and texts `values` among the inputs, for any where the model
-    looks at what is in tensors."""
-
-    spec: CaseSpec
-    model: Callable[..., Any]
-    precise: Callable[..., Any]
-    init: Any
-    initial_state: dict[str, Any]
-    outputs: buffers.Layout
-    # False where the reference cannot run in float64: its own dtype is then the best there is
-    doubled: bool
-    upstream: Sequence[int] = ()
-    specs: list[Any] = field(default_factory=list)
-    memory: dict[str, list[int]] = field(default_factory=dict)
-    values: str = ""
-    looks: bool = False
-
-
 class ReferenceHost(host.Host):
     """Commands of the reference worker, besides those of every host."""
 
@@ -79,7 +57,7 @@ class ReferenceHost(host.Host):
     # where inputs are drawn: on the device, if that is shared with the judge and the task bears it
     _drawn_on = "cpu"
     file: TaskFile
-    live: dict[str, Live]
+    live: dict[str, LiveCase]
     lines: Lines
 
     def on_open(
@@ -164,7 +142,7 @@ class ReferenceHost(host.Host):
         def construct() -> None:
             spec, init, model = self._model(case, seed)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-            self.live[case] = Live(
+            self.live[case] = LiveCase(
                 spec,
                 model,
                 high_precision.double(model) if doubled else model,
@@ -280,7 +258,7 @@ class ReferenceHost(host.Host):
 
     # ---- behind the commands ---------------------------------------------------------------------
 
-    def _bears(self, live: Live, seed: int) -> bool:
+    def _bears(self, live: LiveCase, seed: int) -> bool:
         """Whether the reference gives finite results with the parameters that it has now."""
         inputs = placement.move(self._draw(live.spec, seed), self._device)
         try:
@@ -403,7 +381,7 @@ class ReferenceHost(host.Host):
                 if rounding.among(recorder.counts())
                 else 0.0
             )
-            self.live[name] = Live(
+            self.live[name] = LiveCase(
                 spec,
                 model,
                 precise,
@@ -414,7 +392,7 @@ class ReferenceHost(host.Host):
                 upstream,
                 tensor_relations.specs(drawn),
                 memory,
-                _values(layout),
+                values_of(layout),
                 recorder.looks,
             )
         counts = recorder.counts()
@@ -440,7 +418,7 @@ class ReferenceHost(host.Host):
             "roundoff": roundoff,
         }
 
-    def _graph(self, live: Live, seed: int) -> list[list[Any]]:
+    def _graph(self, live: LiveCase, seed: int) -> list[list[Any]]:
         import torch
 
         roots = [live.outputs["leaves"][number] for number in live.upstream]
@@ -543,18 +521,18 @@ class ReferenceHost(host.Host):
             put(live.outputs, found, expected_base)
         return {"layout": layout, "memory": self._memory(live, layout, there)}
 
-    def _memory(self, live: Live, layout: buffers.Layout, inputs: Any) -> dict[str, list[int]]:
+    def _memory(self, live: LiveCase, layout: buffers.Layout, inputs: Any) -> dict[str, list[int]]:
         """Where the outputs lie for these inputs: one draw does not say it for another where the
         model can do one thing or another. On a device nobody asks."""
         if not placement.is_host(self._device):
             return live.memory
-        if _values(layout) == live.values and not live.looks:
+        if values_of(layout) == live.values and not live.looks:
             return live.memory
         call = host.forward(live.model, live.upstream)
         return tensor_relations.memory(call(inputs), call(inputs))
 
     def _answer(
-        self, live: Live, seed: int, family: str, slack: float
+        self, live: LiveCase, seed: int, family: str, slack: float
     ) -> tuple[list[Any], list[Any], list[Any], list[list[Any]]]:
         """Inputs, upstream gradients among them, the same on the device, what the reference in high
         precision makes of them, and what it gives where values near a tie go the other way."""
@@ -674,11 +652,6 @@ def _writers(fds: Sequence[int], sizes: Sequence[int]) -> list[_Write]:
 
 def _to_file(fd: int, layout: buffers.Layout, value: Any, base: int = 0) -> None:
     buffers.write(fd, layout, placement.move(value, "cpu"), base)
-
-
-def _values(layout: buffers.Layout) -> str:
-    """What among the inputs is no tensor; as text, in which True is not 1."""
-    return repr([leaf["value"] for leaf in layout["leaves"] if "value" in leaf])
 
 
 def _continuous(value: Any) -> bool:
