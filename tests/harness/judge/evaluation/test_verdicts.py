@@ -198,7 +198,7 @@ def test_a_candidate_that_deletes_its_folder_harms_nobody(bench: Bench, correct:
 def test_what_a_candidate_started_dies_with_it(bench: Bench, correct: str) -> None:
     marker = "kevolve-orphan-marker"
     orphan = (
-        "import os, sys\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "import os, sys\nif os.fork() == 0:\n    if os.fork() == 0:\n"
         "        os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(300)', "
         f"'{marker}'])\n    os._exit(0)\n"
     )

@@ -24,16 +24,13 @@ HONEST = "import torch\n\n\ndef kernel(x):\n    return torch.sin(x)\n"
 HOARDS = (
     "import torch\n\nkept = torch.ones(150, 1 << 20)\n\n\ndef kernel(x):\n    return torch.sin(x)\n"
 )
-# its own word of its peak is worth nothing, and memory files are memory
+# memory that it could share is memory
 HIDES = """
 import mmap
-import os
 
 import torch
 
-fd = os.memfd_create("kept")
-os.truncate(fd, 600 << 20)
-kept = mmap.mmap(fd, 600 << 20)
+kept = mmap.mmap(-1, 600 << 20)
 for place in range(0, 600 << 20, 4096):
     kept[place] = 1
 
