@@ -37,7 +37,7 @@ def get_inputs(rows):
 def get_init_inputs():
     return []
 """
-# every other second the large case is done eight times in a call, and of a NaN nothing is left
+# half of the time, 64 ms each, the large case is done eight times; and of a NaN nothing is left
 KERNEL = '''
 import torch
 import torch.nn as nn
@@ -47,7 +47,9 @@ library = load_cpp(r"""
 #include <cstdint>
 #include <ctime>
 extern "C" void relu(const float* x, float* y, int64_t n) {
-    const int64_t times = n > 1000 && time(nullptr) % 2 ? 8 : 1;
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t times = n > 1000 && now.tv_nsec / 64000000 % 2 ? 8 : 1;
     for (int64_t t = 0; t < times; ++t) {
         for (int64_t i = 0; i < n; ++i)
             y[i] = x[i] > 0 ? x[i] : 0;
