@@ -212,13 +212,6 @@ def with_plain(layout: Layout, other: dict[str, Any]) -> Layout:
     return {**layout, **other, "leaves": [leaf or next(own) for leaf in other["leaves"]]}
 
 
-def same(one: Layout, other: Layout) -> bool:
-    """Whether two layouts describe the same shapes, dtypes and structure."""
-    return one["tree"] == other["tree"] and [
-        {k: v for k, v in leaf.items() if k != "value"} for leaf in one["leaves"]
-    ] == [{k: v for k, v in leaf.items() if k != "value"} for leaf in other["leaves"]]
-
-
 def write(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
     """Write the tensors of `value`, which has this layout, into the file, and fill what is left of
     their pages."""
