@@ -13,7 +13,16 @@ from .readme import template
 from .sources import identifier
 
 # in the order in which they need each other; packages of earlier versions have fewer
-_PARTS = ("reference.py", "kernel.py", "calls.py", "modules.py", "dispatch.py", "quick.py", "op.py")
+_PARTS = (
+    "reference.py",
+    "kernel.py",
+    "calls.py",
+    "modules.py",
+    "dispatch.py",
+    "quick.py",
+    "between.py",
+    "op.py",
+)
 _MODULE = '''
 
 class ModelNew(_package.KernelModule):

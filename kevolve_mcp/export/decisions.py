@@ -12,11 +12,13 @@ from kevolve_mcp.quantities import times
 
 @dataclass(frozen=True)
 class Decision:
-    """use: "kernel" or "reference". why: one phrase with the figures."""
+    """use: "kernel" or "reference". why: one phrase with the figures. tolerance: what its results
+    may be off by, relative to their norm; None where nothing was verified."""
 
     case: Case
     use: str
     why: str
+    tolerance: float | None = None
 
 
 def decide(task: Task, evaluation: Evaluation) -> tuple[Decision, ...]:
@@ -25,7 +27,11 @@ def decide(task: Task, evaluation: Evaluation) -> tuple[Decision, ...]:
     compiled baseline that the verdict is about. Else the reference, untimed cases included."""
     results = {result.name: result for result in evaluation.cases}
     margin = Target.parse(evaluation.target).margin
-    return tuple(_decide(case, results.get(case.name), margin) for case in task.cases)
+    found = (_decide(case, results.get(case.name), margin) for case in task.cases)
+    return tuple(
+        replace(each, tolerance=result.tolerance) if (result := results.get(each.case.name)) else each
+        for each in found
+    )
 
 
 def _decide(case: Case, result: CaseResult | None, margin: float) -> Decision:
@@ -83,6 +89,7 @@ def dispatch_data(
                 "use": d.use,
                 "why": d.why,
                 "held_out": d.case.held_out,
+                "tolerance": d.tolerance,
                 "arguments": to_json(d.case.arguments),
                 "inputs": [
                     {"shape": list(s.shape), "dtype": s.dtype, "stride": list(s.stride)}

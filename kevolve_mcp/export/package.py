@@ -25,6 +25,7 @@ GLUE = (
     "modules.py",
     "dispatch.py",
     "quick.py",
+    "between.py",
     "op.py",
     "bench.py",
     "test_kernel.py",
