@@ -164,7 +164,7 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
                         )
                         if (known := timed.get((pool.name, held.family))) is not None:
                             limits[f"{held.family}, timed"] = oracle.of_timed_call(
-                                known[number], wanted, 0.0
+                                known[number], wanted, oracle.Usual()
                             )
                         for family, allowed in limits.items():
                             finding = oracle.compare(

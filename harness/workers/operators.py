@@ -60,6 +60,45 @@ def is_free(name: str) -> bool:
     return name.split(".")[1] in _FREE if name.count(".") else name in _FREE
 
 
+# methods of a tensor that give its values away, and dispatch no operator
+_GIVING = ("numpy", "__array__", "tolist", "__dlpack__")
+
+
+class Giving:
+    """Notes whether values of a tensor leave the framework inside the `with` block, other than by
+    an operator. A mode for functions would see it as well, and turn some of the framework's own
+    ways off."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._undo = contextlib.ExitStack()
+
+    def __enter__(self) -> Giving:
+        import torch
+
+        for name in _GIVING:
+            own = vars(torch.Tensor).get(name)  # most are inherited
+            setattr(torch.Tensor, name, self._noting(getattr(torch.Tensor, name)))
+            self._undo.callback(
+                *(
+                    (delattr, torch.Tensor, name)
+                    if own is None
+                    else (setattr, torch.Tensor, name, own)
+                )
+            )
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._undo.close()
+
+    def _noting(self, usual: Callable[..., T]) -> Callable[..., T]:
+        def noted(tensor: Any, *args: Any, **kwargs: Any) -> T:
+            self.found = True
+            return usual(tensor, *args, **kwargs)
+
+        return noted
+
+
 class Recorder:
     """Counts the operators dispatched inside the `with` block, by full name such as
     "aten.mean.dim", with elements written and the host's nanoseconds."""

@@ -331,9 +331,9 @@ class ReferenceHost(host.Host):
             layout = buffers.plan(given)
             inputs = placement.move(given, self._device)
             call = host.forward(model, upstream)
-            recorder = operators.Recorder()
+            recorder, giving = operators.Recorder(), operators.Giving()
             before = [t.clone() for t in tensors_of(inputs)]
-            with recorder:
+            with recorder, giving:
                 first = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if not first:
                 raise TaskProblem(
@@ -393,7 +393,7 @@ class ReferenceHost(host.Host):
                 tensor_relations.specs(drawn),
                 memory,
                 values_of(layout),
-                recorder.looks,
+                recorder.looks or giving.found,
             )
         counts = recorder.counts()
         elementwise = sum(

@@ -18,6 +18,7 @@ exactly an element may be off by its own rounding alone.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -37,6 +38,9 @@ CAP_FACTOR = 8.0
 # by how much chance may make a draw smaller than usual: of one normal value some 1 in 1,000 is; and
 # times what a quarter of the draws are below, the most that is usual
 MOST_LOOSENED, ALIKE = 1e3, 64.0
+# of n draws of one normal value some 1.6 n / f are below twice an f-th of the usual size: times n
+# over those that are, what a draw beside which there are others may be smaller by chance
+NOT_ALONE = 6.0
 # where few rows are allowed so many times the floor, an error that neighbours do not share is
 # measured by itself; the relative difference of two draws' sizes that are not so by chance
 MOST_APART, ALIKE_SIZES = 4.0, 0.02
@@ -202,12 +206,31 @@ def allowance(
     )
 
 
-def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: float) -> Allowance:
+@dataclass(frozen=True)
+class Usual:
+    """The root mean square over many draws of one output, and that of each, in order; 0 where each
+    draw tells as much by itself."""
+
+    rms: float = 0.0
+    sizes: tuple[float, ...] = ()
+
+    def loosened(self, size: float) -> float:
+        """By how much a draw of this size may be smaller than usual by chance. One of all draws may
+        be small; where others are no larger it is the task that draws such, and zeros would pass
+        for them."""
+        factor = min(MOST_LOOSENED, max(1.0, self.rms / max(size, 1e-300)))
+        below = bisect.bisect_right(self.sizes, 2 * size)
+        if factor == 1.0 or below < 2:
+            return factor
+        return min(factor, max(1.0, NOT_ALONE * len(self.sizes) / below))
+
+
+def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: Usual) -> Allowance:
     """What holds for an expectation that was rounded once more, and for whose inputs no allowance
     was derived: one unit roundoff on top, and relative to the usual size where few rows are small
     by chance (see usual_rms)."""
     unit = ROUNDOFF.get(_dtype(expected), 0.0)
-    factor = min(MOST_LOOSENED, max(1.0, usual / max(rms(expected), 1e-300))) if usual else 1.0
+    factor = usual.loosened(rms(expected)) if usual.rms else 1.0
     return replace(
         allowed,
         norm=allowed.norm * factor + unit,
@@ -231,16 +254,16 @@ def widened(a: Allowance, factor: float = 2.0) -> Allowance:
     )
 
 
-def usual_rms(drawn: Sequence[torch.Tensor]) -> float:
-    """The root mean square over many draws of one output; 0 where each draw tells as much by
-    itself. Where draws are of different sizes by themselves and not by chance, the largest say
-    nothing about the others: then what a small draw shows, generously (a quarter of the draws of
-    one normal value are below a third of the usual size)."""
+def usual_rms(drawn: Sequence[torch.Tensor]) -> Usual:
+    """What is usual for one output, over many draws. Where draws are of different sizes by
+    themselves and not by chance, the largest say nothing about the others: then what a small draw
+    shows, generously (a quarter of the draws of one normal value are below a third of the usual
+    size)."""
     if few_rows(drawn[0].shape) == 1.0:
-        return 0.0
+        return Usual()
     sizes = sorted(filter(None, map(rms, drawn))) or [0.0]
     found = min(math.hypot(*sizes) / math.sqrt(len(drawn)), ALIKE * sizes[len(sizes) // 4])
-    return found if math.isfinite(found) else 0.0
+    return Usual(found, tuple(sizes)) if math.isfinite(found) else Usual()
 
 
 def compare(
@@ -334,7 +357,7 @@ def surely_right(
     candidates: torch.Tensor,
     expected: torch.Tensor,
     allowed: Allowance,
-    usual: float,
+    usual: Usual,
     framework: torch.Tensor | None = None,
     calls: Sequence[int] = (),
 ) -> bool:
@@ -362,10 +385,8 @@ def surely_right(
     # infinite, or squares that overflow: any error would do
     if not bool((size.isfinite() & off.isfinite()).all()):
         return False
-    unit, factor = (
-        ROUNDOFF[_dtype(expected)],
-        (usual / size).clamp(1.0, MOST_LOOSENED) if usual else 1.0,
-    )
+    unit = ROUNDOFF[_dtype(expected)]
+    factor = size.new_tensor([usual.loosened(each) if usual.rms else 1.0 for each in size.tolist()])
     cap = factor * min(allowed.row / 2, allowed.element)
     fits = (off <= (factor * min(allowed.norm, allowed.apart) + unit) * size) & (
         difference.abs_().amax(1) <= cap * size

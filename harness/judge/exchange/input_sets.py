@@ -104,14 +104,14 @@ class Half:
     state: int
     groups: list[Group]
     warm: InputSet
-    usual_rms: list[float]
+    usual_rms: list[oracle.Usual]
 
     def group(self, number: int) -> Group:
         """The sets of the burst `number`, cyclic."""
         return self.groups[number % len(self.groups)]
 
 
-def usual_rms(groups: Sequence[Group]) -> list[float]:
+def usual_rms(groups: Sequence[Group]) -> list[oracle.Usual]:
     """Of each output, over all plain sets, if there are any; see oracle."""
     held = [held for group in groups for held in group.sets]
     drawn = [each.expected for each in held if each.family == "dense"] or [
@@ -120,7 +120,9 @@ def usual_rms(groups: Sequence[Group]) -> list[float]:
     return [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
 
 
-def warm(group: Group, allowances: Sequence[oracle.Allowance], usual: Sequence[float]) -> InputSet:
+def warm(
+    group: Group, allowances: Sequence[oracle.Allowance], usual: Sequence[oracle.Usual]
+) -> InputSet:
     """The first set of a group, to be judged as a timed one is: a checking set would take longer to
     draw."""
     held = group.sets[0]

@@ -304,7 +304,9 @@ def verify_outputs(
             for family in dict.fromkeys(families):
                 calls = [call for call, other in enumerate(families) if other == family]
                 some, own_usual = (
-                    (allowed, usual) if family == "dense" else (pool.of_family[family][number], 0.0)
+                    (allowed, usual)
+                    if family == "dense"
+                    else (pool.of_family[family][number], oracle.Usual())
                 )
                 if oracle.surely_right(timed, expected, some, own_usual, framework, calls):
                     continue

@@ -107,11 +107,27 @@ def test_small_draws_are_not_judged_by_the_size_of_others() -> None:
     assert not oracle.surely_right(torch.zeros(len(drawn)), stack, allowed, usual)
 
 
+def test_a_few_small_draws_are_not_small_by_chance() -> None:
+    """A scale that is small in one call of ten: the others say nothing about these."""
+    generator = torch.Generator().manual_seed(6)
+    drawn = [torch.randn(8, 64, generator=generator, dtype=torch.float64) for _ in range(30)]
+    drawn = [each / 1000 if number < 3 else each for number, each in enumerate(drawn)]
+    usual = oracle.usual_rms(drawn)
+    allowed = oracle.allowance(drawn[-1], drawn[-1].bfloat16(), 64)
+    for exact in drawn:
+        own = exact.bfloat16()
+        limits = oracle.of_timed_call(allowed, own, usual)
+        assert oracle.compare(own, own, limits).signal is None
+        assert oracle.compare(torch.zeros_like(own), own, limits).signal is not None
+    stack = torch.stack(drawn).bfloat16()
+    assert not oracle.surely_right(torch.zeros_like(stack), stack, allowed, usual)
+
+
 @pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,), ()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("usual", [0.0, 1.5])
+@pytest.mark.parametrize("usual", [oracle.Usual(), oracle.Usual(1.5, (0.1, 0.1, 1.5))])
 def test_a_stack_is_surely_right_only_where_each_output_is(
-    shape: tuple[int, ...], dtype: torch.dtype, usual: float
+    shape: tuple[int, ...], dtype: torch.dtype, usual: oracle.Usual
 ) -> None:
     """Errors of every size, spread over an output or in one element: never a yes where `compare`
     says no to one of them."""
@@ -145,7 +161,7 @@ def test_a_stack_that_was_looked_at_is_as_it_was(size: float) -> None:
     """Where squares overflow it is looked at again."""
     expected = size * torch.rand(3, 40, dtype=torch.float64)
     allowed, own = oracle.allowance(expected[0], expected[0], 40), expected.clone()
-    assert oracle.surely_right(own, expected, allowed, 0.0) is (size == 1.0)
+    assert oracle.surely_right(own, expected, allowed, oracle.Usual()) is (size == 1.0)
     assert torch.equal(own, expected)
     assert oracle.compare(own[0], expected[0], allowed).signal is None
 
@@ -153,17 +169,19 @@ def test_a_stack_that_was_looked_at_is_as_it_was(size: float) -> None:
 def test_a_stack_of_exact_outputs_is_surely_right_only_where_it_is_equal() -> None:
     expected = torch.arange(24).reshape(2, 12)
     allowed = oracle.allowance(expected[0], expected[0], 1)
-    assert oracle.surely_right(expected.clone(), expected, allowed, 0.0)
-    assert not oracle.surely_right(expected + (expected == 5), expected, allowed, 0.0)
+    assert oracle.surely_right(expected.clone(), expected, allowed, oracle.Usual())
+    assert not oracle.surely_right(expected + (expected == 5), expected, allowed, oracle.Usual())
 
 
 def test_stacked_integers_may_each_equal_reference_or_framework() -> None:
     expected = torch.arange(24).reshape(2, 12)
     framework = expected + (expected == 5)
     allowed = oracle.allowance(expected[0], framework[0], 1)
-    assert oracle.surely_right(framework, expected, allowed, 0.0, framework)
-    assert oracle.surely_right(expected.clone(), expected, allowed, 0.0, framework)
-    assert not oracle.surely_right(framework + (expected == 7), expected, allowed, 0.0, framework)
+    assert oracle.surely_right(framework, expected, allowed, oracle.Usual(), framework)
+    assert oracle.surely_right(expected.clone(), expected, allowed, oracle.Usual(), framework)
+    assert not oracle.surely_right(
+        framework + (expected == 7), expected, allowed, oracle.Usual(), framework
+    )
 
 
 def test_a_sum_in_half_precision_is_not() -> None:
@@ -444,7 +462,7 @@ def test_few_rows_allow_elements_no_more_than_many_do() -> None:
     assert oracle.compare(table, wanted, allowed).signal is not None
     assert oracle.compare(table, wanted, replace(allowed, apart=math.inf)).signal is None
     stacked = torch.stack([table, mean_is_off.float()])
-    assert not oracle.surely_right(stacked, wanted.expand(2, 1, -1), allowed, 0.0)
+    assert not oracle.surely_right(stacked, wanted.expand(2, 1, -1), allowed, oracle.Usual())
 
 
 def test_sizes_that_chance_decides_leave_few_rows_as_they_are() -> None:

@@ -1,0 +1,33 @@
+"""What a recorder does not see of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from harness.workers import operators
+
+
+@pytest.mark.parametrize(
+    "read", [torch.Tensor.numpy, torch.Tensor.tolist, numpy.asarray, numpy.from_dlpack]
+)
+def test_values_that_leave_the_framework_are_noted(read: Callable[[Any], Any]) -> None:
+    name = getattr(read, "__name__", "")
+    with operators.Recorder() as recorder, operators.Giving() as giving:
+        value = torch.arange(3)
+        getattr(value, name)() if hasattr(value, name) else read(value)
+    assert giving.found
+    assert not recorder.looks
+
+
+def test_what_stays_inside_is_not_and_tensors_are_left_as_they_were() -> None:
+    usual = torch.Tensor.numpy
+    with operators.Giving() as giving:
+        torch.tanh(torch.arange(3.0))
+    assert not giving.found
+    assert torch.Tensor.numpy is usual
+    assert "numpy" not in vars(torch.Tensor)
