@@ -27,7 +27,7 @@ from ...wire.device_memory import DONE, GO, STEP, SharedWords
 from ...workers import gate
 from ..errors import Interfered, WorkerTimeout
 from ..processes.worker import Worker
-from . import device_link
+from . import device_link, host_link
 from .case_pool import CasePool
 from .device_copies import Copies, Lying, Taken, copy, grouped
 from .device_link import DeviceLink, Placed
@@ -48,14 +48,16 @@ class QueuedResult:
     start, by the judge's events on the device. whole_ns: from the start until the judge held the
     outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in
     BurstResult. ready: whether all launches were queued before the start. reached_ns: how long the
-    device kept the judge waiting before any of it, when nobody should have had work for it. lie:
-    where the worker has the outputs, but for empty ones."""
+    device kept the judge waiting before any of it, when nobody should have had work for it.
+    copying: whether somebody copied from the host to the device before or after it. lie: where the
+    worker has the outputs, but for empty ones."""
 
     before_ns: int
     whole_ns: int
     said: BurstResult
     ready: bool
     reached_ns: int
+    copying: bool
     lie: list[Lying]
 
 
@@ -129,6 +131,7 @@ class DeviceSlots(Slots):
         link = device_link.link(worker)
         placed = link.place(sets)
         link.number += 1
+        copying = not host_link.is_calm_soon()
         reached_ns = _reached()
         worker.send(
             "queued",
@@ -158,7 +161,9 @@ class DeviceSlots(Slots):
             link.words[GO] = link.words[DONE] = link.number
             lie, self._lie = self._lie, []
         self._order()
-        return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, reached_ns, lie)
+        copying |= not host_link.is_calm()
+        said = result_of(reply, whole_ns)
+        return QueuedResult(before_ns, whole_ns, said, ready, reached_ns, copying, lie)
 
     def _measured(
         self,

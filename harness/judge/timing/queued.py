@@ -42,7 +42,7 @@ class Queued(Sides):
         # by the number of calls of a burst that calls none: see QueuedResult
         self._nothing_ns: dict[int, tuple[int, int]] = {}
         self._waits = False  # whether a side waits for the device itself
-        self._busy = False  # whether somebody had work for the device before a burst of nothing
+        self._busy = False  # whether somebody had work for the device beside a burst of nothing
         # by the id of a worker: outputs of its bursts that are looked at again
         self._held: dict[int, HeldOnDevice] = {}
 
@@ -83,7 +83,7 @@ class Queued(Sides):
         held.draw(slots, found.lie, len(sets))  # while it is stopped
         self._waits |= not found.ready
         ns, said = self._figure(found, len(sets)), found.said
-        busy = found.reached_ns > BUSY_NS or self._busy
+        busy = _is_shared(found) or self._busy
         return Burst(
             ns,
             ns,
@@ -120,7 +120,7 @@ class Queued(Sides):
             if id(worker) in self._held:
                 self._held[id(worker)].tell(worker, self.seconds)
             found = self._slots(name).queued(worker, "", sets, self.seconds, SETTLING_S)
-        self._busy |= found.reached_ns > BUSY_NS
+        self._busy |= _is_shared(found)
         return found
 
     def __exit__(
@@ -141,3 +141,8 @@ class Queued(Sides):
         found = self.slots[name]
         assert isinstance(found, DeviceSlots)
         return found
+
+
+def _is_shared(found: QueuedResult) -> bool:
+    """Whether somebody else had work for the device, or for the way to it."""
+    return found.copying or found.reached_ns > BUSY_NS
