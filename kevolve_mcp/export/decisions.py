@@ -27,11 +27,12 @@ def decide(task: Task, evaluation: Evaluation) -> tuple[Decision, ...]:
     compiled baseline that the verdict is about. Else the reference, untimed cases included."""
     results = {result.name: result for result in evaluation.cases}
     margin = Target.parse(evaluation.target).margin
-    found = (_decide(case, results.get(case.name), margin) for case in task.cases)
-    return tuple(
-        replace(each, tolerance=result.tolerance) if (result := results.get(each.case.name)) else each
-        for each in found
-    )
+    decisions = []
+    for case in task.cases:
+        result = results.get(case.name)
+        decision = _decide(case, result, margin)
+        decisions.append(replace(decision, tolerance=result.tolerance if result else None))
+    return tuple(decisions)
 
 
 def _decide(case: Case, result: CaseResult | None, margin: float) -> Decision:

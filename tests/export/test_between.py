@@ -1,4 +1,4 @@
-"""Calls between measured shapes: the kernel computes those at which it agrees with the reference."""
+"""Between measured shapes the kernel computes what it agrees on with the reference."""
 
 from __future__ import annotations
 
