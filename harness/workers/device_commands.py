@@ -81,10 +81,13 @@ class ShownHost:
         layouts: list[buffers.Layout],
         sets: list[tuple[int, int]],
         number: int,
+        early: bool = False,
     ) -> tuple[Any, tuple[int, ...]]:
         """Put calls on the sets into the stream, behind a wait for the judge's word `number` and
         before the same word of its own; say READY with where the outputs will lie, and OK when all
-        is done. Without a key nothing is called. values: as in `on_burst`, which inform only."""
+        is done. Without a key nothing is called. early: behind a wait of the driver's, and its own
+        word comes first, as a candidate could have it that wants to be heard early. values: as in
+        `on_burst`, which inform only."""
         import torch
 
         if self._events is None:
@@ -97,7 +100,11 @@ class ShownHost:
         stream = torch.cuda.current_stream().cuda_stream
         gc.disable()
         before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
-        words.hold_on(stream, device_memory.GO, number)
+        if early:
+            words.await_on(stream, device_memory.GO, number)
+            words.write_on(stream, device_memory.DONE, number)
+        else:
+            words.hold_on(stream, device_memory.GO, number)
         begin.record()
         if model is None:
             self.window.nothing()
@@ -105,7 +112,8 @@ class ShownHost:
         end.record()
         queued = time.perf_counter_ns() - start
         said = self._show(model, outputs) if model is not None else []
-        words.write_on(stream, device_memory.DONE, number)
+        if not early:
+            words.write_on(stream, device_memory.DONE, number)
         after = resource.getrusage(resource.RUSAGE_SELF)
         self._held = outputs
         self.reply(frames.READY, said)

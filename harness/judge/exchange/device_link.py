@@ -15,7 +15,6 @@ from ...wire import buffers, device_memory
 from ...wire.device_memory import STEP, DeviceMemoryError, DeviceRegion, SharedWords
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..processes.worker import Worker
-from . import host_link
 from .input_sets import InputSet
 
 if TYPE_CHECKING:
@@ -233,7 +232,6 @@ def unshared() -> str:
 def _refused_by_driver() -> str:
     try:
         os.close(DeviceRegion(STEP).export())
-        host_link.is_calm()  # before any candidate can copy: what is usual is known from here on
         return ""
     except (DeviceMemoryError, RuntimeError) as error:
         return str(error).splitlines()[0][:200]

@@ -27,7 +27,7 @@ from ...wire.device_memory import DONE, GO, STEP, SharedWords
 from ...workers import gate
 from ..errors import Interfered, WorkerTimeout
 from ..processes.worker import Worker
-from . import device_link, host_link
+from . import device_link
 from .case_pool import CasePool
 from .device_copies import Copies, Lying, Taken, copy, grouped
 from .device_link import DeviceLink, Placed
@@ -49,15 +49,13 @@ class QueuedResult:
     outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in
     BurstResult. ready: whether all launches were queued before the start. reached_ns: how long the
     device kept the judge waiting before any of it, when nobody should have had work for it.
-    copying: whether somebody copied from the host to the device before or after it. lie: where the
-    worker has the outputs, but for empty ones."""
+    lie: where the worker has the outputs, but for empty ones."""
 
     before_ns: int
     whole_ns: int
     said: BurstResult
     ready: bool
     reached_ns: int
-    copying: bool
     lie: list[Lying]
 
 
@@ -123,22 +121,32 @@ class DeviceSlots(Slots):
         return result_of(reply, time.perf_counter_ns() - start, said.get("operators"))
 
     def queued(
-        self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float
+        self,
+        worker: Worker,
+        key: str,
+        sets: Sequence[InputSet],
+        seconds: float,
+        patience_s: float,
+        *,
+        early: bool = False,
     ) -> QueuedResult:
         """A call on each of the sets, in their order. Without a key nothing is called, and as many
         bytes are copied. patience_s: how long the worker may take to queue its launches; a call
-        that waits for the device itself never ends queueing, so that the start is given without."""
+        that waits for the device itself never ends queueing, so that the start is given without.
+        early: the worker is heard as early as one could be, which is asked of nobody but the
+        judge's own."""
         link = device_link.link(worker)
         placed = link.place(sets)
         link.number += 1
-        copying = not host_link.is_calm_soon()
         reached_ns = _reached()
+        arguments: dict[str, Any] = {"early": True} if early else {}
         worker.send(
             "queued",
             key=key,
             layouts=placed.layouts,
             sets=placed.where if key else [],
             number=link.number,
+            **arguments,
         )
         gc.disable()
         try:
@@ -161,9 +169,7 @@ class DeviceSlots(Slots):
             link.words[GO] = link.words[DONE] = link.number
             lie, self._lie = self._lie, []
         self._order()
-        copying |= not host_link.is_calm()
-        said = result_of(reply, whole_ns)
-        return QueuedResult(before_ns, whole_ns, said, ready, reached_ns, copying, lie)
+        return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, reached_ns, lie)
 
     def _measured(
         self,

@@ -90,10 +90,7 @@ class Block:
         """What else had a hand in these figures, told from the device's state and never from the
         figures."""
         busy, bursts = sum(self.busy), len(self.busy)
-        text = (
-            "a kernel or copy of another process ran beside "
-            f"{busy} of {bursts} bursts of the baseline"
-        )
+        text = f"a kernel of another process ran before {busy} of {bursts} bursts of the baseline"
         others = (Disturbance("foreign_process", text),) if self.contended else ()
         return (*disturbances(self.before, self.after), *others)
 

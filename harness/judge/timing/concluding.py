@@ -30,6 +30,7 @@ MERGED = (
     "a call takes longer alone than as one of several, by more than the baseline's does: the "
     "figure is that of a call alone"
 )
+DRIFT = 1.1  # of a baseline since the task was opened: up to 1.06 was seen (H100)
 FILLING_US = 2.0  # for a kernel that fills memory, between others in a queue (H100)
 Times = Mapping[str, CaseTimes]  # by case
 
@@ -147,6 +148,20 @@ def is_contended(context: StageContext, times: Times, case: str) -> bool:
     return case in context.request.earlier.contended or any(b.contended for b in times[case].blocks)
 
 
+def drift(context: StageContext, case: Case, times: CaseTimes) -> float:
+    """What the baseline took here, as a factor on what it took when the task was opened, beyond
+    what is usual on a device whose bursts the judge's clock measures; 1 for no more. A candidate's
+    process may leave something that delays others although it is stopped, such as copies from the
+    host, and slow down bursts of nothing as well."""
+    name = strongest(times)
+    by_judge = times.nothing_us is not None and not context.task.family.SYNCHRONOUS
+    if not by_judge or name not in case.baselines_us:
+        return 1.0
+    own = statistics.median([us for process in times.pairs(name) for us, _ in process])
+    factor = own / case.baselines_us[name]
+    return factor if max(factor, 1 / factor) > DRIFT else 1.0
+
+
 def baseline_processes(context: StageContext, times: Times) -> int:
     """How many processes of the baselines stood beside the candidate's."""
     earlier = context.request.earlier
@@ -247,9 +262,17 @@ def _vouched(
             "be off by: a number known beforehand would pass for it, so no speed-up is vouched for"
         )
         signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
-    # what slows the baseline down may be the candidate's; `doubts` tells of it
-    if is_contended(context, times, case.name):
-        screened_us = case.baselines_us[strongest(times[case.name])]
+    factor = drift(context, case, times[case.name])
+    screened_us = case.baselines_us[strongest(times[case.name])]
+    if factor != 1.0:
+        text = (
+            f"case {case.name}: the baseline took {factor * screened_us:.1f} us, and "
+            f"{screened_us:.1f} us when the task was opened: something else had a hand in it, so "
+            "nothing is called faster"
+        )
+        signals.append(Signal("foreign_process", text, {"factor": factor}))
+    # what slows the baseline down may be the candidate's; of the contended `doubts` tells
+    if factor != 1.0 or is_contended(context, times, case.name):
         known = min(compared.speedup, screened_us / latency_us)
         compared = replace(
             compared,

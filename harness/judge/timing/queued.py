@@ -19,8 +19,8 @@ from .runners import WARM_BURSTS, Burst, Sides
 # for launches to be queued: the first time; at least, afterwards
 SETTLING_S, QUEUEING_S = 1.0, 0.05
 # Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's
-# word to its first kernel and from its last one to its own word; and what the judge hears late of
-# one that waits for the device itself.
+# word to its first kernel and from its last one to its own word, besides what is measured of it;
+# and what the judge hears late of one that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
 LEAST_NS = 500  # of a call: no device begins with kernels one after the other in less
 # an idle device is had in 0.2 ms (H200), one on which a kernel runs when its process's share of 2
@@ -41,8 +41,10 @@ class Queued(Sides):
         self._patience: dict[str, float] = {}
         # by the number of calls of a burst that calls none: see QueuedResult
         self._nothing_ns: dict[int, tuple[int, int]] = {}
+        # of a burst of nothing, where a worker waits otherwise and says early that it has done
+        self._spared_ns = 0
         self._waits = False  # whether a side waits for the device itself
-        self._busy = False  # whether somebody had work for the device beside a burst of nothing
+        self._busy = False  # whether somebody had work for the device before a burst of nothing
         # by the id of a worker: outputs of its bursts that are looked at again
         self._held: dict[int, HeldOnDevice] = {}
 
@@ -71,6 +73,7 @@ class Queued(Sides):
                     for each in zip(*((s.before_ns, s.whole_ns) for s in some), strict=True)
                 )
                 self._nothing_ns[len(sets)] = round(before_ns), round(whole_ns)
+            self._spared_ns = self._spared(turn)
         return self._figure(found, self.pool.calls)
 
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
@@ -83,7 +86,7 @@ class Queued(Sides):
         held.draw(slots, found.lie, len(sets))  # while it is stopped
         self._waits |= not found.ready
         ns, said = self._figure(found, len(sets)), found.said
-        busy = _is_shared(found) or self._busy
+        busy = found.reached_ns > BUSY_NS or self._busy
         return Burst(
             ns,
             ns,
@@ -102,7 +105,7 @@ class Queued(Sides):
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
         calls = self.pool.calls
-        open_ns = OPEN_NS + (HEARING_NS if self._waits else 0)
+        open_ns = OPEN_NS + self._spared_ns + (HEARING_NS if self._waits else 0)
         return [(self._nothing(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)]
 
     def _figure(self, found: QueuedResult, calls: int) -> int:
@@ -112,15 +115,27 @@ class Queued(Sides):
         late_ns = max(0, found.before_ns - before_ns - APPEARING_NS)
         return max(LEAST_NS * calls, found.whole_ns - whole_ns + late_ns)
 
-    def _nothing(self, sets: Sequence[InputSet], turn: Turn) -> QueuedResult:
-        """A burst that calls nothing, in the baselines' process."""
+    def _spared(self, turn: Turn) -> int:
+        """Nanoseconds that a candidate spares a burst whose process waits for the judge's word as
+        the driver does, and is heard before its calls have begun: the judge's copy waits for the
+        device behind them."""
+        sets = self.pool.timing[0].sets
+        some = [self._nothing(sets, turn, early=True) for _ in range(self.pool.nothings)]
+        early_ns = statistics.median([each.whole_ns for each in some])
+        return max(0, round(self._nothing_ns[len(sets)][1] - early_ns))
+
+    def _nothing(
+        self, sets: Sequence[InputSet], turn: Turn, *, early: bool = False
+    ) -> QueuedResult:
+        """A burst that calls nothing, in the baselines' process. early: see DeviceSlots.queued."""
         name = next(filter(None, self.workers))
         worker = self.workers[name]
         with turn(worker.root):
             if id(worker) in self._held:
                 self._held[id(worker)].tell(worker, self.seconds)
-            found = self._slots(name).queued(worker, "", sets, self.seconds, SETTLING_S)
-        self._busy |= _is_shared(found)
+            slots = self._slots(name)
+            found = slots.queued(worker, "", sets, self.seconds, SETTLING_S, early=early)
+        self._busy |= found.reached_ns > BUSY_NS
         return found
 
     def __exit__(
@@ -141,8 +156,3 @@ class Queued(Sides):
         found = self.slots[name]
         assert isinstance(found, DeviceSlots)
         return found
-
-
-def _is_shared(found: QueuedResult) -> bool:
-    """Whether somebody else had work for the device, or for the way to it."""
-    return found.copying or found.reached_ns > BUSY_NS

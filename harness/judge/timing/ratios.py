@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
 from ..figures import case_times, statistics
 from ..stage_context import StageContext
+from .concluding import drift
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     low, high = map(math.log, found.interval)
     (hidden, both_us), (hidden_other, _) = _hidden(own, other, ours), _hidden(other, own, theirs)
     contended = any(block.contended for times in (own, other) for block in times.blocks)
-    barred = contended or bool(task.pools[case.name].predictable)
+    drifted = any(drift(first.context, case, times) != 1.0 for times in (own, other))
+    barred = contended or drifted or bool(task.pools[case.name].predictable)
     return _Ratio(
         case,
         math.log(found.speedup),

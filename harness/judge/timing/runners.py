@@ -40,7 +40,7 @@ class Burst:
     itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a
     device that shares no memory. queued_ns: what the host took to issue
     them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another
-    one. busy: whether somebody had work for the device beside it. unmeasured_ns: on a CPU what the
+    one. busy: whether somebody had work for the device before it. unmeasured_ns: on a CPU what the
     turn took before its measured calls, by the same clock. kept: whether all outputs were still the
     same in the end."""
 

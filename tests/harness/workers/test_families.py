@@ -146,6 +146,13 @@ def test_averages_of_moved_inputs_are_other_ones_in_the_same_range(
     assert sorted(spreads)[5] > 0.03
 
 
+def test_slices_are_moved_and_not_all_of_them_together() -> None:
+    plain = torch.randn(64, 80, generator=torch.Generator().manual_seed(4))
+    for seed in range(200):
+        (moved,) = vary([plain], "moved", seed)
+        assert abs(float(moved.mean())) < 1.5  # of a range from -4 to 4
+
+
 def test_overlapping_windows_stay_as_they_are() -> None:
     windows = torch.randn(10).unfold(0, 4, 1)
     assert vary([windows], "scaled", 1)[0] is windows
