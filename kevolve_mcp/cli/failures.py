@@ -11,14 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from kevolve_mcp.errors import KEvolveError, UsageError, innermost, io_message, shortened
 from kevolve_mcp.synthesis.wording import printable
 
 from .calls import advice
-from .listing import ListingGroup
 from .terminal import settle
+
+
+class ListingGroup(TyperGroup):
+    """Lists each command with the first paragraph of its docstring, however that is wrapped: rich
+    would keep its line ends."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for command in self.commands.values():
+            if command.help and not command.short_help:
+                command.short_help = " ".join(command.help.split("\n\n")[0].split())
+        super().format_help(ctx, formatter)
+
 
 EXIT_FAILURE = 1  # the call was right, the outcome was not
 EXIT_USAGE = 2  # the caller can fix it

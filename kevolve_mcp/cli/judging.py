@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
-from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
-from kevolve_mcp.executors.retrying import tried
+from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent, tried
 
 from .calls import advice
 from .files import find_task, read_text

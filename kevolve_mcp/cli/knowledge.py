@@ -11,9 +11,9 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from . import documents
-from .listing import ListingGroup
+from .approve import at_home
+from .failures import ListingGroup
 from .options import Json, Language, Python, Server, Target, Token
-from .person import at_home
 from .terminal import announcer, print_json, say
 
 if TYPE_CHECKING:

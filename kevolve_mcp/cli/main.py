@@ -17,7 +17,7 @@ COMMANDS = {
     "connect": "clients.connect",
     "optimize": "optimize.optimize",
     "evaluate": "evaluate.evaluate",
-    "compile": "compile.compile",
+    "compile": "candidates.compile",
     "tree": "looking.tree",
     "show": "looking.show",
     "diff": "looking.diff",
@@ -25,7 +25,7 @@ COMMANDS = {
     "export": "export.export",
     "sessions": "looking.sessions",
     "doctor": "doctor.doctor",
-    "template": "template.template",
+    "template": "candidates.template",
     "knowledge": "knowledge.app",
     "skills": "skills.app",
 }

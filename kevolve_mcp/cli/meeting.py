@@ -18,7 +18,7 @@ from harness.types import (
     HeadToHead,
 )
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
-from kevolve_mcp.executors.retrying import tried
+from kevolve_mcp.executors.base import tried
 from kevolve_mcp.search import interval
 
 from .calls import advice

@@ -10,9 +10,9 @@ import typer
 
 from kevolve_mcp.errors import UsageError
 
-from .listing import ListingGroup
+from .approve import at_home, name_of
+from .failures import ListingGroup
 from .options import Json
-from .person import at_home, name_of
 from .terminal import print_json, say
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""Finding the Python that evaluates: the user's own, which has torch, rather than ours."""
+"""Finding the Python that evaluates: the user's own, which has torch, rather than ours. What
+enables evaluating where something is missing is said here in the words of every surface."""
 
 from __future__ import annotations
 
@@ -11,6 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.types import Interpreter
+
+INSTALL_TORCH = (
+    "Install torch into the interpreter that shall evaluate (pip install torch) or beside KEvolve "
+    "(pip install 'kevolve-mcp[torch]'), or name one that has it with KEVOLVE_PYTHON."
+)
+USE_LINUX = (
+    "Evaluate on a Linux machine over SSH: its command is ssh, its arguments are HOST uvx "
+    "kevolve-mcp."
+)
+
 
 _PROBE = """
 import json, sys

@@ -11,10 +11,8 @@ from mcp.server import CacheHint, MCPServer
 from kevolve_mcp import __version__
 from kevolve_mcp.settings import Settings
 
-from . import prompts, resources, tools
-from .context import App
-from .deferred import deferred
-from .instructions import INSTRUCTIONS
+from . import instructions, resources, tools
+from .context import App, deferred
 from .reach import ANYWHERE, Reach
 from .teach import Teach
 
@@ -61,7 +59,7 @@ def build_server(
         "kevolve",
         title="KEvolve",
         version=__version__,
-        instructions=INSTRUCTIONS + reach.note,
+        instructions=instructions.INSTRUCTIONS + reach.note,
         tools=list(tools.described()),
         lifespan=lifespan,
         log_level="WARNING",
@@ -69,6 +67,6 @@ def build_server(
         cache_hints={"tools/list": CacheHint(ttl_ms=300_000, scope="public")},
     )
     teach.attach(server)
-    prompts.register(server)
+    instructions.register(server)
     resources.register(server)
     return server

@@ -26,8 +26,8 @@ from harness.types import (
 )
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
-from kevolve_mcp.executors import remedies
 from kevolve_mcp.executors.base import Executor
+from kevolve_mcp.executors.interpreters import INSTALL_TORCH, USE_LINUX
 from kevolve_mcp.quantities import memory
 from kevolve_mcp.retrieval import state
 from kevolve_mcp.settings import Settings
@@ -127,7 +127,7 @@ def _platform() -> DoctorFinding:
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} cores"
     if platform.system() == "Linux":
         return DoctorFinding("platform", "ok", said)
-    return DoctorFinding("platform", "missing", f"{said}: evaluation needs Linux", remedies.LINUX)
+    return DoctorFinding("platform", "missing", f"{said}: evaluation needs Linux", USE_LINUX)
 
 
 def _folders(settings: Settings) -> list[DoctorFinding]:
@@ -188,7 +188,7 @@ def _torch(interpreters: tuple[Interpreter, ...]) -> DoctorFinding:
             "torch",
             "missing",
             f"none of {len(interpreters)} interpreters can evaluate (reasons below)",
-            remedies.TORCH,
+            INSTALL_TORCH,
         )
     return DoctorFinding(
         "torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from harness.types import to_json
 from kevolve_mcp.actions import Action
 
-from .phrase import Phrase
-from .results import ViewReply, left_of, said
+from .results import Phrase, ViewReply, left_of, said
 
 if TYPE_CHECKING:
     from kevolve_mcp import api

@@ -16,8 +16,7 @@ from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import NodeDuel, SessionRecord, Store
 
 from . import evaluating, inputs, places
-from .job import JobKind
-from .parameters import CompareParameters
+from .job import CompareParameters, JobKind
 from .shared import Shared
 from .types import CompareRequest
 

@@ -32,8 +32,7 @@ from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, St
 
 from . import comparing, contests, evaluating, held_out, looking, reviews, skills
 from .evaluating import EvaluationOrder
-from .job import JobKind
-from .parameters import FinishParameters
+from .job import FinishParameters, JobKind
 from .shared import Shared
 from .trees import ids
 

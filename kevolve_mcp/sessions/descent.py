@@ -13,7 +13,7 @@ from kevolve_mcp.search import ROOT, Ask, Node, Role, Tree
 from kevolve_mcp.store import Store
 from kevolve_mcp.synthesis.likeness import Likeness, nearest
 
-from .parameters import SubmitParameters
+from .job import SubmitParameters
 from .types import SubmitRequest
 
 

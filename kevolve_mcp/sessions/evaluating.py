@@ -15,13 +15,12 @@ from harness.types import (
     evaluation_key,
 )
 from kevolve_mcp import api
-from kevolve_mcp.executors.base import Executor, Progress
-from kevolve_mcp.executors.retrying import tried
+from kevolve_mcp.executors.base import Executor, Progress, tried
 from kevolve_mcp.store import SessionRecord, StoredEvaluation
 
-from . import listings, samples
+from . import attachments
 from .inputs import Loaded
-from .parameters import Location
+from .job import Location
 from .shared import Shared
 
 # of the best F: what the evaluator left early, below 0.96 of the best it knew, answers up to here
@@ -112,7 +111,9 @@ async def _joined(shared: Shared, order: EvaluationOrder) -> EvaluationOrder:
     if (
         found is None
         or not (
-            earlier := await shared.thread(samples.load, await shared.store(), found.evaluation)
+            earlier := await shared.thread(
+                attachments.load_samples, await shared.store(), found.evaluation
+            )
         ).rounds
     ):
         return order
@@ -124,7 +125,9 @@ async def _detached(shared: Shared, evaluation: Evaluation) -> Evaluation:
     """With what is long moved to the artifacts."""
     store = await shared.store()
     return await shared.thread(
-        samples.detach, store, await shared.thread(listings.detach, store, evaluation)
+        attachments.detach_samples,
+        store,
+        await shared.thread(attachments.detach_listings, store, evaluation),
     )
 
 

@@ -16,25 +16,23 @@ from . import (
     descent,
     evaluating,
     inputs,
-    leases,
     places,
     recording,
     telling,
     tuning,
 )
-from .parameters import (
+from .job import (
     CompareParameters,
     MeasureParameters,
     SubmitParameters,
     TuneParameters,
 )
-from .shared import Shared
+from .shared import Shared, UseCase
 from .types import (
     CompareRequest,
     KernelRequest,
     SubmitRequest,
 )
-from .use_case import UseCase
 
 MOST_TRIALS = 64
 
@@ -72,7 +70,7 @@ class Evaluating(UseCase):
             parents=parents,
             assumed_root=assumed,
             root_named=bool(request.parents) and not parents,
-            author=leases.holder(request.author),
+            author=asking.holder(request.author),
             hypothesis=request.hypothesis,
             predicted_speedup=request.predicted_speedup,
             rationale=request.rationale,

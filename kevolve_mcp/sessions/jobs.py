@@ -20,8 +20,7 @@ from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import JobRecord
 
 from .home import opens
-from .job import JobKind, encoded, of_another_version
-from .parameters import Parameters
+from .job import JobKind, Parameters, encoded, of_another_version
 from .shared import Shared
 
 HEARTBEAT_S = 3.0

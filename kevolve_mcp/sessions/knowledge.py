@@ -8,7 +8,7 @@ from kevolve_mcp import api
 from kevolve_mcp.store import taught_something
 from kevolve_mcp.synthesis.shown import LEARNED
 
-from .use_case import LookingUseCase
+from .home import LookingUseCase
 
 if TYPE_CHECKING:
     from knowledge import Library, Reading

@@ -13,8 +13,7 @@ from kevolve_mcp.search import Node, Tree, no_winner
 from kevolve_mcp.synthesis.wording import number
 
 from . import pages
-from .home import Home
-from .use_case import LookingUseCase
+from .home import Home, LookingUseCase
 
 if TYPE_CHECKING:
     from kevolve_mcp.store import SessionRecord, Store

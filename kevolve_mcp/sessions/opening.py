@@ -35,11 +35,9 @@ from kevolve_mcp.store import (
 
 from . import experience, gathering, inputs, looking
 from .gathering import Reader
-from .job import JobKind
-from .parameters import OpenParameters
-from .shared import Shared
+from .job import JobKind, OpenParameters
+from .shared import Shared, UseCase
 from .types import SessionSpec, Text
-from .use_case import UseCase
 
 
 class Opening(UseCase):

@@ -16,9 +16,8 @@ from kevolve_mcp.search import ROOT, Node, Tree, observed
 from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import PRINTED, met_line, quoted, said, settings
 
-from . import held_out, listings
-from .outline import outlined
-from .stage_figures import legend
+from . import attachments, held_out
+from .outline import legend, outlined
 from .trees import ids
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def node_page(
             raise NotFound(f"{node.id} answers no ask", "It was submitted without one.")
         body = store.asks.shown(record.id, node.ask)
     elif section == "assembly":
-        body = listings.text(store, told)
+        body = attachments.listings_text(store, told)
     elif section:
         body = _section(told, section)
     else:
@@ -104,7 +103,7 @@ def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int)
     if section == "source":
         body = store.candidates.get(e.candidate).source
     elif section == "assembly":
-        body = listings.text(store, e)
+        body = attachments.listings_text(store, e)
     else:
         body = _section(e, section or "summary")
     head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"

@@ -14,9 +14,9 @@ from kevolve_mcp.store import BudgetPlace, NewNode, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 from kevolve_mcp.synthesis.likeness import Likeness
 
-from . import descent, evaluating, meetings, places, precision, skills
+from . import descent, evaluating, places, remeasuring, skills
 from .evaluating import EvaluationOrder
-from .parameters import SubmitParameters
+from .job import SubmitParameters
 from .shared import Shared
 
 
@@ -52,7 +52,7 @@ async def at_once(
     if found is None:
         return None
     if not await _is_node(shared, p) and (
-        precision.wanted(found.evaluation, asked.request.best)
+        remeasuring.wanted(found.evaluation, asked.request.best)
         or await _rival(shared, p, found.evaluation) is not None
     ):
         return None
@@ -74,17 +74,17 @@ async def record(
     cached = isinstance(measured, StoredEvaluation)
     # a setting that nobody waits for is one of many: its meeting with the best one says enough
     by_author = p.author != PARAMETER_SEARCH
-    useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
+    useless = by_author and remeasuring.wanted(measured.evaluation, asked.request.best)
     if useless and not await _is_node(shared, p):
         left_s = await _left(shared, p)
-        measured = await precision.sharpened(shared, asked, measured, left_s, progress)
+        measured = await remeasuring.sharpened(shared, asked, measured, left_s, progress)
         cached = False
     async with shared.telling(p.session):
         best = await _rival(shared, p, measured.evaluation)
         met = None
         if best is not None:
             measured = await evaluating.keep(shared, asked, measured)
-            met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
+            met = await remeasuring.meet(shared, place, asked.request.candidate, best, progress)
         kept: BudgetPlace = "held" if by_author else "left_over"
         try:
             return await _inserted(shared, p, asked, measured, cached=cached, met=met, place=kept)
@@ -104,7 +104,7 @@ async def _is_node(shared: Shared, p: SubmitParameters) -> bool:
 async def _rival(shared: Shared, p: SubmitParameters, evaluation: Evaluation) -> Node | None:
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
-    return meetings.rival(tree, evaluation, await _left(shared, p))
+    return remeasuring.rival(tree, evaluation, await _left(shared, p))
 
 
 async def _left(shared: Shared, p: SubmitParameters) -> float:

@@ -12,8 +12,7 @@ from kevolve_mcp.store import StoredEvaluation
 from knowledge.families import of_operators
 
 from . import evaluating, places, recording
-from .job import JobKind
-from .parameters import Location, MeasureParameters, SubmitParameters
+from .job import JobKind, Location, MeasureParameters, SubmitParameters
 from .passages import exact_target, features, holds
 from .shared import Shared
 

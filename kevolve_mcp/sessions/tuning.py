@@ -17,8 +17,7 @@ from kevolve_mcp.synthesis.tuning import Choice, TuningExhausted
 
 from . import evaluating, places
 from .evaluating import EvaluationOrder
-from .job import JobKind
-from .parameters import TuneParameters
+from .job import JobKind, TuneParameters
 from .shared import Shared
 
 

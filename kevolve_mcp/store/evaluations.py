@@ -1,7 +1,10 @@
-"""Evaluations with their cases and signals."""
+"""Evaluations with their cases and signals, and the environments in which they were made: where
+something was measured, by the digest of all that is known about it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,9 +17,8 @@ from kevolve_mcp.errors import NotFound, StoreError, UsageError
 
 from . import schema
 from .engine import Database
-from .environments import load_environments, put_environment
 from .records import Measured, StoredEvaluation
-from .rows import SLICE, number, session_row
+from .rows import SLICE, insert_once, number, session_row
 
 
 class Evaluations:
@@ -244,3 +246,30 @@ def _stored(
     except ValueError as error:  # CodecError, or a signal that has left the vocabulary
         raise _unreadable(row.id, error) from error
     return StoredEvaluation(f"e{row.id}", row.session, row.created, evaluation)
+
+
+def environment_digest(environment: Environment) -> str:
+    """SHA-256 of the canonical JSON."""
+    return hashlib.sha256(json.dumps(to_json(environment), sort_keys=True).encode()).hexdigest()
+
+
+def put_environment(connection: Connection, environment: Environment, now: float) -> str:
+    """Keep it and return its digest."""
+    digest = environment_digest(environment)
+    row = {
+        "device": environment.device,
+        "toolchain": environment.toolchain,
+        "data": to_json(environment),
+        "created": now,
+    }
+    insert_once(connection, schema.environments, {"digest": digest}, row)
+    return digest
+
+
+def load_environments(connection: Connection, digests: Iterable[str]) -> dict[str, Environment]:
+    """By digest."""
+    table = schema.environments
+    rows = connection.execute(
+        select(table.c.digest, table.c.data).where(table.c.digest.in_(set(digests)))
+    )
+    return {row.digest: from_json(Environment, row.data) for row in rows}

@@ -17,10 +17,10 @@ from kevolve_mcp.search.tree import ROOT, Tree
 from . import admission, notes, schema, spending
 from .approvals import load_approvals
 from .asks import ask_of
+from .champions import refuted
 from .engine import Database
 from .evaluations import get_evaluation, insert_evaluation, signal_names
 from .records import BudgetPlace, NewNode
-from .refuted import refuted
 from .rows import next_seq, number, session_row
 
 

@@ -18,11 +18,10 @@ from kevolve_mcp.search.ranking import champion
 from kevolve_mcp.search.tree import Tree
 
 from . import admission, schema, spending
-from .champions import completed, contenders
+from .champions import completed, contenders, refuted
 from .engine import Database
 from .nodes import counted, load_nodes
 from .records import Demand, NewSession, SessionRecord, SessionState, SessionSummary
-from .refuted import refuted
 from .remembered import PastBudget, SessionOptions, SessionOutcome
 from .rows import insert_once, outcome_of, session_row
 

@@ -14,9 +14,8 @@ from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.ranking import first, standings
 
 from . import schema
-from .champions import contenders
+from .champions import contenders, refuted
 from .nodes import counted
-from .refuted import refuted
 from .rows import SLICE, outcome_of
 from .signature import Signature
 

@@ -14,7 +14,7 @@ from kevolve_mcp.errors import NotFound
 from . import schema
 from .artifacts import Artifacts
 from .engine import Database
-from .environments import put_environment
+from .evaluations import put_environment
 from .rows import insert_once
 
 
@@ -67,7 +67,7 @@ class Tasks:
     def get(self, digest: str, environment: Environment | None = None) -> Task:
         """The task, its cases with the newest times of `environment` (of any, without one). Raises
         NotFound."""
-        from .environments import environment_digest
+        from .evaluations import environment_digest
 
         with self._database.read() as connection:
             row = connection.execute(

@@ -20,8 +20,7 @@ from kevolve_mcp.executors.base import Executor, ProgressEvent
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.executors.remote import JUDGE_PATH, JudgeCall, RemoteExecutor
 from kevolve_mcp.executors.testing import ExecutorConformance, OpenJudge, Texts
-from kevolve_mcp.server.context import App
-from kevolve_mcp.server.deferred import deferred
+from kevolve_mcp.server.context import App, deferred
 from kevolve_mcp.server.http import Limits
 from kevolve_mcp.server.http.judging import Judging
 from kevolve_mcp.server.reach import Below

@@ -27,7 +27,7 @@ from kevolve_mcp.synthesis.authors import (
     choose_author,
     leash,
 )
-from kevolve_mcp.synthesis.authors.transcript import HEAD, TAIL, Transcript
+from kevolve_mcp.synthesis.authors.command import HEAD, TAIL, Transcript
 
 from .helpers import ask, parent
 from .test_answers import KERNEL

@@ -10,7 +10,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from .identity import identity
+from .base import identity
 
 CONNECT_S = 10.0
 READ_S = 300.0  # a call waits for at most 45 s, and the server says something every few seconds

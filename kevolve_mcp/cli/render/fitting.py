@@ -43,3 +43,8 @@ def hanging(mark: Text, text: str) -> Table:
     grid.add_column(overflow="fold")
     grid.add_row(mark, Text(text))
     return grid
+
+
+def cells(*texts: str) -> list[Text]:
+    """Return cells that are shown as they are: brackets in names and reasons are no markup."""
+    return [Text(text) for text in texts]

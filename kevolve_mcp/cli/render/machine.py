@@ -10,8 +10,7 @@ from rich.text import Text
 from harness.types import Device, Interpreter, Mode, TargetReport
 from kevolve_mcp.server.diagnosis import Diagnosis, DoctorFinding
 
-from .cells import cells
-from .fitting import Fitting, block, hanging
+from .fitting import Fitting, block, cells, hanging
 
 MARK = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 KERNELS: dict[Mode, str] = {

@@ -15,9 +15,8 @@ from kevolve_mcp import api
 from kevolve_mcp.quantities import speedup
 from kevolve_mcp.synthesis.wording import one_line
 
-from .cells import cells
 from .figures import best_text
-from .fitting import Fitting, block
+from .fitting import Fitting, block, cells
 
 STATUS_STYLE = {"correct": "green", "needs_review": "yellow"}
 HYPOTHESIS_SHOWN = 70

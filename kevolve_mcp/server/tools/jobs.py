@@ -14,12 +14,9 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 
 from .. import arguments as a
-from ..answer import answer
 from ..context import app, service
-from ..jobs import job_answer
-from ..phrase import Phrase
-from ..results import JobsReply, said
-from ..waiting import checked, told, wait
+from ..jobs import checked, job_answer, told, wait
+from ..results import JobsReply, Phrase, answer, said
 from ..wording import rest
 
 JobId = Annotated[str, Field(description='e.g. "j12"')]

@@ -16,9 +16,8 @@ from kevolve_mcp.sessions.types import CompareRequest, KernelRequest, SubmitRequ
 
 from .. import arguments as a
 from ..context import caller, reach, service
-from ..jobs import evaluation_answer
+from ..jobs import checked, evaluation_answer, wait
 from ..results import EvaluationReply
-from ..waiting import checked, wait
 
 Session = Annotated[str, Field(description="Takes task and target from it")]
 OfSession = Annotated[str, Field(description="Default: the session's, or cpu")]

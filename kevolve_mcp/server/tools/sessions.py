@@ -12,12 +12,10 @@ from harness.types import to_json
 from kevolve_mcp.sessions.types import FinishRequest, SessionSpec
 
 from .. import arguments as a
-from ..answer import answer
 from ..calls import call
 from ..context import caller, reach, service, told_apart
-from ..jobs import finish_answer, open_answer
-from ..results import AsksReply, FinishReply, SessionReply, left_of, said
-from ..waiting import checked, wait
+from ..jobs import checked, finish_answer, open_answer, wait
+from ..results import AsksReply, FinishReply, SessionReply, answer, left_of, said
 from ..wording import sessions as wording
 
 

@@ -10,7 +10,7 @@ from kevolve_mcp.quantities import share, times
 from kevolve_mcp.synthesis.likeness import LIKE
 from kevolve_mcp.synthesis.wording import CLOCK, beyond, log_end, met_line, said
 
-from ..phrase import Phrase
+from ..results import Phrase
 from .figures import evaluation_lines, listed, plainly
 
 __all__ = ["evaluated"]

@@ -8,7 +8,7 @@ from kevolve_mcp.quantities import times
 from kevolve_mcp.synthesis.machine import rates
 from kevolve_mcp.synthesis.wording import said
 
-from ..phrase import Phrase
+from ..results import Phrase
 
 
 def machine(view: api.MachineSummary, asked: str = "") -> Phrase:

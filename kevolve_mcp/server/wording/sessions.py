@@ -10,7 +10,7 @@ from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import one_line
 
 from ..calls import call
-from ..phrase import Phrase
+from ..results import Phrase
 from .comparisons import contest_lines
 from .figures import budget_left, case_line, node_line
 

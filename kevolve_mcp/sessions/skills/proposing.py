@@ -14,8 +14,8 @@ from kevolve_mcp.search import Node, Tree
 from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, SkillRecord, Store
 from knowledge import Skill
 
+from ..shared import UseCase
 from ..types import SkillRequest
-from ..use_case import UseCase
 from . import code, deciding, evidence, learned, patterns, views, wording
 
 MAX_PROPOSED = 3

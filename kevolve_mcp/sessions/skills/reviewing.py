@@ -12,7 +12,7 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.store import SkillState
 
-from ..use_case import UseCase
+from ..shared import UseCase
 from . import arriving, folders, learned, patterns, views
 
 Verb = Literal["accepted", "retired"]

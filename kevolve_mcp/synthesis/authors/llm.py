@@ -17,7 +17,6 @@ from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis.ask import AskAllowance, AskContext
 
 from .answers import InvalidAnswer, Written, read_answer
-from .backoff import Backoff
 from .base import (
     FREE,
     Author,
@@ -30,7 +29,7 @@ from .base import (
     starting_kernel,
 )
 from .prices import Prices, listed_prices
-from .providers import Fault, ModelName, fault, open_model
+from .providers import Backoff, Fault, ModelName, fault, open_model
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse

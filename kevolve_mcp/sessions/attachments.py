@@ -1,19 +1,22 @@
-"""What a compiler made of each kernel or hot loop: long listings, kept as artifacts and read in
-pieces."""
+"""What of an evaluation is long, kept as artifacts: what a compiler made of each kernel or hot
+loop, read in pieces, and what was timed, round by round, so that a later measurement of the same
+key can join it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.types import Evaluation, StageReport
-from kevolve_mcp.api.stages import LISTINGS
+from harness.types import Evaluation, Samples, StageReport, from_json
+from kevolve_mcp.api.evaluations import LISTINGS, SAMPLES
+from kevolve_mcp.store import Store
 
 if TYPE_CHECKING:
     from kevolve_mcp.store import Store
 
 
-def detach(store: Store, evaluation: Evaluation) -> Evaluation:
+def detach_listings(store: Store, evaluation: Evaluation) -> Evaluation:
     """The same evaluation with its listings moved to the artifacts."""
     if not any(LISTINGS in s.data for s in evaluation.stages):
         return evaluation
@@ -30,7 +33,7 @@ def _detached(store: Store, stage: StageReport) -> StageReport:
     return replace(stage, data={**stage.data, LISTINGS: kept}) if LISTINGS in stage.data else stage
 
 
-def text(store: Store, evaluation: Evaluation) -> str:
+def listings_text(store: Store, evaluation: Evaluation) -> str:
     """All listings of an evaluation, with an index that says at which cursor each begins."""
     found: dict[str, str] = {}
     for stage in evaluation.stages:
@@ -55,3 +58,28 @@ def text(store: Store, evaluation: Evaluation) -> str:
 
 def _entry(name: str, offset: int, width: int) -> str:
     return f"{name:<{width}}  cursor={offset:>8}\n"
+
+
+def detach_samples(store: Store, evaluation: Evaluation) -> Evaluation:
+    """The same evaluation with its rounds moved to the artifacts."""
+    stages = []
+    for stage in evaluation.stages:
+        found = stage.data.get(SAMPLES)
+        if isinstance(found, dict) and "rounds" in found:
+            kept = {
+                "artifact": store.artifacts.put(json.dumps(found)),
+                "processes": from_json(Samples, found).processes,
+            }
+            stage = replace(stage, data={**stage.data, SAMPLES: kept})
+        stages.append(stage)
+    return replace(evaluation, stages=tuple(stages))
+
+
+def load_samples(store: Store, evaluation: Evaluation) -> Samples:
+    """The rounds of a kept evaluation; none where they are not known."""
+    for stage in evaluation.stages:
+        if SAMPLES in stage.data:
+            return from_json(
+                Samples, json.loads(store.artifacts.text(stage.data[SAMPLES]["artifact"]))
+            )
+    return Samples()
