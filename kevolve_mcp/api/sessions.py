@@ -184,30 +184,30 @@ def left(budget: Budget, spent: Spent) -> Left | None:
     def whole(limit: int | None, used: int) -> int | None:
         return None if limit is None else max(0, limit - used)
 
-    found = Left(
+    remaining = Left(
         whole(budget.evaluations, spent.evaluations),
         rest(budget.seconds, spent.seconds),
         rest(budget.device_seconds, spent.device_seconds),
         whole(budget.tokens, spent.tokens),
         rest(budget.usd, spent.usd),
     )
-    return None if found == Left() else found
+    return None if remaining == Left() else remaining
 
 
-def similar(found: SimilarFound) -> Similar:
+def similar(domain: SimilarFound) -> Similar:
     """Show a kernel of a similar task."""
     return Similar(
-        task=found.task,
-        session=found.session,
-        node=found.node,
-        target=found.target,
-        language=found.language,
-        device=found.device,
-        similarity=found.similarity,
-        fitness=found.fitness,
-        confirmed=found.confirmed,
-        same_task=found.same_task,
-        differs=found.differs,
+        task=domain.task,
+        session=domain.session,
+        node=domain.node,
+        target=domain.target,
+        language=domain.language,
+        device=domain.device,
+        similarity=domain.similarity,
+        fitness=domain.fitness,
+        confirmed=domain.confirmed,
+        same_task=domain.same_task,
+        differs=domain.differs,
     )
 
 
@@ -252,14 +252,14 @@ class AskBatch:
     """The same in a sentence."""
 
 
-def ask(tree: Tree, found: search.Ask, context: AskContext, knowledge: tuple[str, ...]) -> Ask:
+def ask(tree: Tree, domain: search.Ask, context: AskContext, knowledge: tuple[str, ...]) -> Ask:
     """Show an ask.
 
     Args:
         tree: As it stands; its nodes say whether the ask is answered.
-        found: The domain's value.
+        domain: The domain's value.
         context: What was composed for its author.
         knowledge: Ids of the pages that were chosen for it.
     """
-    answers = [n.id for n in tree.nodes if n.ask == found.seq]
-    return Ask(context, knowledge, ", ".join(answers), found.lease_until)
+    answers = [n.id for n in tree.nodes if n.ask == domain.seq]
+    return Ask(context, knowledge, ", ".join(answers), domain.lease_until)

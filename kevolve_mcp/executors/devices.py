@@ -44,8 +44,8 @@ def placed(target: str) -> bool:
 def in_flight(task: Task, device: Device) -> int:
     """How many candidates of a search a GPU judges at once."""
     # a task of an older store knows no bytes that are held
-    held = sum(case.bytes_held or case.bytes_min for case in task.cases)
-    if held > MOST_SHARE * device.memory_bytes:
+    tensors = sum(case.bytes_held or case.bytes_min for case in task.cases)
+    if tensors > MOST_SHARE * device.memory_bytes:
         return 1
     return max(1, min(JUDGES, len(os.sched_getaffinity(0)) // CORES))
 

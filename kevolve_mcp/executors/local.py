@@ -204,10 +204,10 @@ class LocalExecutor(Executor):
         return await judge.call(message, progress)
 
     async def _interpreter(self) -> str:
-        found = await self.interpreters()
-        chosen = next((i for i in found if i.usable), None)
+        interpreters = await self.interpreters()
+        chosen = next((i for i in interpreters if i.usable), None)
         if chosen is None:
-            listed = "; ".join(f"{i.path} ({i.origin}): {i.reason}" for i in found)
+            listed = "; ".join(f"{i.path} ({i.origin}): {i.reason}" for i in interpreters)
             if self._python:
                 raise UsageError(
                     f"the interpreter that was named cannot evaluate: {listed}",

@@ -37,10 +37,10 @@ def vectors(
     import numpy as np
 
     keys = [hashlib.sha256(f"{encoder.identity}\0{text}".encode()).digest() for text in texts]
-    found = _read(file, set(keys), encoder.dimension)
+    rows = _read(file, set(keys), encoder.dimension)
     # of like length together, since the texts of a batch are filled up to the longest
     missing = sorted(
-        (n for n, key in enumerate(keys) if key not in found), key=lambda n: len(texts[n])
+        (n for n, key in enumerate(keys) if key not in rows), key=lambda n: len(texts[n])
     )
     for begin in range(0, len(missing), CHUNK):
         if not goes_on():
@@ -51,8 +51,8 @@ def vectors(
             for n, row in zip(chunk, encoder.encode([texts[n] for n in chunk]), strict=True)
         }
         _write(file, made)
-        found |= made
-    joined = b"".join(found[key] for key in keys)
+        rows |= made
+    joined = b"".join(rows[key] for key in keys)
     return np.frombuffer(joined, dtype=np.float32).reshape(len(texts), encoder.dimension)
 
 

@@ -38,17 +38,17 @@ def vectors(
     name = f"kevolve-{generation(passages, identity)[:32]}"
     with Served(url) as server:
         collection = server.collection(name)
-        found = _read(collection, keys)
-        if len(found) == len(set(keys)):
-            return np.stack([found[key] for key in keys]) if keys else make()
+        by_key = _read(collection, keys)
+        if len(by_key) == len(set(keys)):
+            return np.stack([by_key[key] for key in keys]) if keys else make()
         if (made := make()) is None:
             return None
         if not set(collection.get(include=[])["ids"]) <= set(keys):  # somebody else's
             server.drop(name)
-            collection, found = server.collection(name), {}
+            collection, by_key = server.collection(name), {}
         pages = {key: passage.page for key, passage in zip(keys, passages, strict=True)}
         rows = dict(zip(keys, made, strict=True))
-        _write(collection, {key: rows[key] for key in rows if key not in found}, pages)
+        _write(collection, {key: rows[key] for key in rows if key not in by_key}, pages)
         return made
 
 
@@ -56,15 +56,15 @@ def _read(collection: Any, keys: Sequence[str]) -> dict[str, Any]:
     """The vectors that are what was written, by key."""
     import numpy as np
 
-    found = {}
+    rows = {}
     for begin in range(0, len(keys), STEP):
         part = list(dict.fromkeys(keys[begin : begin + STEP]))
         got = collection.get(ids=part, include=["embeddings", "metadatas"])
         for key, row, about in zip(got["ids"], got["embeddings"], got["metadatas"], strict=True):
             vector = np.asarray(row, dtype=np.float32)
             if about and about.get("check_sum") == _check_sum(vector):
-                found[key] = vector
-    return found
+                rows[key] = vector
+    return rows
 
 
 def _write(collection: Any, rows: dict[str, Any], pages: dict[str, str]) -> None:

@@ -283,10 +283,10 @@ def _view(tree: Tree, ask: Ask, built: gathering.BuiltAsk) -> api.Ask:
 async def _reader(call: _Call, tree: Tree, seq: int, *, earlier: bool = False) -> Reader:
     if call.whole:
         return Reader(None, call.max_tokens, call.say)
-    given = await call.shared.thread(
+    had = await call.shared.thread(
         gathering.had, call.store, tree, call.record.id, call.holder, seq=seq, earlier=earlier
     )
-    return Reader(given, call.max_tokens, call.say)
+    return Reader(had, call.max_tokens, call.say)
 
 
 def _then(tree: Tree, ask: Ask) -> Tree:

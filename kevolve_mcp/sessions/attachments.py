@@ -35,22 +35,22 @@ def _detached(store: Store, stage: StageReport) -> StageReport:
 
 def listings_text(store: Store, evaluation: Evaluation) -> str:
     """All listings of an evaluation, with an index that says at which cursor each begins."""
-    found: dict[str, str] = {}
+    listings: dict[str, str] = {}
     for stage in evaluation.stages:
         for name, kept in stage.data.get(LISTINGS, {}).items():
-            found[name] = (
+            listings[name] = (
                 store.artifacts.text(kept["artifact"]) if isinstance(kept, dict) else str(kept)
             )
-    if not found:
+    if not listings:
         return (
             "there is no listing: this evaluation compiled nothing that has one (what did not "
             "build has none)"
         )
-    parts = [f"[{name}]\n{body.rstrip()}\n\n" for name, body in found.items()]
-    width = max(map(len, found))
-    offset = sum(len(_entry(name, 0, width)) for name in found) + 1
+    parts = [f"[{name}]\n{body.rstrip()}\n\n" for name, body in listings.items()]
+    width = max(map(len, listings))
+    offset = sum(len(_entry(name, 0, width)) for name in listings) + 1
     index = []
-    for name, part in zip(found, parts, strict=True):
+    for name, part in zip(listings, parts, strict=True):
         index.append(_entry(name, offset, width))
         offset += len(part)
     return "".join(index) + "\n" + "".join(parts)
@@ -64,11 +64,11 @@ def detach_samples(store: Store, evaluation: Evaluation) -> Evaluation:
     """The same evaluation with its rounds moved to the artifacts."""
     stages = []
     for stage in evaluation.stages:
-        found = stage.data.get(SAMPLES)
-        if isinstance(found, dict) and "rounds" in found:
+        samples = stage.data.get(SAMPLES)
+        if isinstance(samples, dict) and "rounds" in samples:
             kept = {
-                "artifact": store.artifacts.put(json.dumps(found)),
-                "processes": from_json(Samples, found).processes,
+                "artifact": store.artifacts.put(json.dumps(samples)),
+                "processes": from_json(Samples, samples).processes,
             }
             stage = replace(stage, data={**stage.data, SAMPLES: kept})
         stages.append(stage)

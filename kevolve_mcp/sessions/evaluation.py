@@ -123,8 +123,8 @@ class Evaluating(UseCase):
         if named.record is not None:
             place = await places.of_session(shared, named.record, named.where.target)
             order = places.order(place, candidate, parameters)
-            if (found := await evaluating.known(shared, order)) is not None:
-                result = await telling.measured(shared, parameters, found, cached=True)
+            if (answer := await evaluating.known(shared, order)) is not None:
+                result = await telling.measured(shared, parameters, answer, cached=True)
                 return await _at_once(shared, depth, named.record.id, result)
         return await shared.jobs.start(depth, parameters)
 

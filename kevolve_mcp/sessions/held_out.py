@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 LATER = "held-out cases are shown once the session is finished"
 
 
-def told(store: Store, found: StoredEvaluation) -> Evaluation:
+def told(store: Store, stored: StoredEvaluation) -> Evaluation:
     """The evaluation as its readers may see it. Those of a search have no held-out cases; a
     confirmation shows them once its session is finished."""
-    e = found.evaluation
+    e = stored.evaluation
     if e.purpose not in ("confirm", "export"):
         return replace(e, cases=tuple(c for c in e.cases if not c.held_out))
     task = store.tasks.get(e.task)
-    if not takes_part(task) or _finished(store, found.session):
+    if not takes_part(task) or _finished(store, stored.session):
         return e
     return _veiled(e, task)
 
 
-def veiled(store: Store, found: StoredEvaluation) -> StoredEvaluation:
+def veiled(store: Store, stored: StoredEvaluation) -> StoredEvaluation:
     """The stored one with what `told` leaves of it."""
-    return replace(found, evaluation=told(store, found))
+    return replace(stored, evaluation=told(store, stored))
 
 
 def takes_part(task: Task) -> bool:

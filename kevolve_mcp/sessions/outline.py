@@ -77,5 +77,5 @@ MEANINGS: dict[str, dict[str, str]] = {
 
 def legend(stage: str, names: Container[str]) -> list[str]:
     """A line for each of the names that has a meaning."""
-    found = [f"  {name}: {text}" for name, text in MEANINGS.get(stage, {}).items() if name in names]
-    return ["where", *found] if found else []
+    lines = [f"  {name}: {text}" for name, text in MEANINGS.get(stage, {}).items() if name in names]
+    return ["where", *lines] if lines else []

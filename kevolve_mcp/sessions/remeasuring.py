@@ -59,15 +59,15 @@ async def meet(
     progress(ProgressEvent("contest", f"timing it against {best.id}, the best so far", 0.9))
     request = ComparisonRequest((other, candidate), place.policy, MEETING_EFFORT)
     try:
-        found, _ = await evaluating.compared(
+        comparison, _ = await evaluating.compared(
             shared, place.task, request, place.target, place.executor, place.session, _silent
         )
     except (EvaluatorUnavailable, TaskRefused, Unavailable) as error:
         return Meeting(best.id, note=error.message)
-    duel = found.duel(1, 0)
+    duel = comparison.duel(1, 0)
     if duel is not None:
         return Meeting(best.id, duel.verdict, duel.ratio, duel.interval)
-    of_best, own = found.evaluations
+    of_best, own = comparison.evaluations
     if own.status != "correct":
         return Meeting(best.id, "inconclusive", note=f"it was {own.status} in that run")
     return Meeting(best.id, note=f"{best.id} was {of_best.status} in that run")
@@ -88,25 +88,25 @@ def wanted(evaluation: Evaluation, best: float) -> bool:
     """Whether more processes are worth their time: the interval is useless, the kernel may be the
     best as far as it says, and fewer than the most were measured. best: what is known of the best
     node's F, 0 without one."""
-    found = interval(evaluation.cases) if evaluation.status == "correct" else None
-    if found is None or found[0] <= 0 or found[1] < best:
+    span = interval(evaluation.cases) if evaluation.status == "correct" else None
+    if span is None or span[0] <= 0 or span[1] < best:
         return False
-    limit = WIDE_AROUND_ONE if found[0] < 1 < found[1] else WIDE
+    limit = WIDE_AROUND_ONE if span[0] < 1 < span[1] else WIDE
     measured = api.processes(evaluation)
-    return found[1] / found[0] > limit and 0 < measured < USUAL_PROCESSES * EFFORTS[-1]
+    return span[1] / span[0] > limit and 0 < measured < USUAL_PROCESSES * EFFORTS[-1]
 
 
 async def sharpened(
     shared: Shared,
     order: EvaluationOrder,
-    found: StoredEvaluation | Fresh,
+    first: StoredEvaluation | Fresh,
     left_s: float,
     progress: Progress,
 ) -> StoredEvaluation:
     """The kernel with samples of more processes joined to those that there are, step by step, until
     its interval says something or the time is used up. The session pays, which has `left_s`
     seconds. An evaluator that fails meanwhile leaves it at what there is."""
-    kept = await evaluating.keep(shared, order, found)
+    kept = await evaluating.keep(shared, order, first)
     usual = kept.evaluation.seconds * USUAL_PROCESSES / api.processes(kept.evaluation)
     took, pace = kept.evaluation.seconds, usual / USUAL_PROCESSES
     most = min(MOST_PROCESSES * usual, took + PROCESSES_SHARE * left_s)

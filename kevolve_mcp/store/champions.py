@@ -29,25 +29,25 @@ def refuted() -> ScalarSelect[int]:
     or of an export, on the same candidate, task and target, whoever paid for it. One that needs a
     review is a verdict unless a person let the node pass."""
     n, s, a = schema.nodes, schema.sessions.alias(), schema.approvals
-    found, last = schema.evaluations.alias(), schema.evaluations.alias()
+    judged, last = schema.evaluations.alias(), schema.evaluations.alias()
     approved = exists().where(a.c.session == n.c.session, a.c.node == n.c.seq)
     newest = (
-        select(func.max(found.c.id))
-        .select_from(found)
+        select(func.max(judged.c.id))
+        .select_from(judged)
         .join(
             s,
             and_(
                 s.c.id == n.c.session,
-                s.c.task == found.c.task,
-                s.c.target == found.c.target,
+                s.c.task == judged.c.task,
+                s.c.target == judged.c.target,
             ),
         )
         .where(
-            found.c.candidate == n.c.candidate,
-            found.c.purpose.in_(("confirm", "export")),
+            judged.c.candidate == n.c.candidate,
+            judged.c.purpose.in_(("confirm", "export")),
             or_(
-                found.c.status.in_(("correct", *_PROVED_WRONG)),
-                and_(found.c.status == "needs_review", ~approved.correlate(n)),
+                judged.c.status.in_(("correct", *_PROVED_WRONG)),
+                and_(judged.c.status == "needs_review", ~approved.correlate(n)),
             ),
         )
         .correlate(n)
@@ -61,8 +61,8 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
 
     rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
     eligible, annotations, refuted."""
-    found = list(rows)
-    cases = case_results(connection, [row.evaluation for row in found])
+    node_rows = list(rows)
+    cases = case_results(connection, [row.evaluation for row in node_rows])
     return [
         Node(
             id=f"n{row.seq}",
@@ -76,7 +76,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
             interval=interval(cases[row.evaluation]),
             met=notes.of_node(row.annotations).met,
         )
-        for row in found
+        for row in node_rows
     ]
 
 

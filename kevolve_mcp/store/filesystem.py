@@ -44,13 +44,13 @@ def mount_of(path: Path, mounts: str) -> tuple[str, str]:
     """File system type and mount point of `path`; ("", "") when `mounts` names none. Later mounts
     cover earlier ones."""
     real = os.path.realpath(path)
-    found = ("", "")
+    mount = ("", "")
     for line in mounts.splitlines():
         fields = line.split(" ")
         if len(fields) < 3:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), fields[1])
         inside = point == "/" or real == point or real.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(found[1]):
-            found = (fields[2], point)
-    return found
+        if inside and len(point) >= len(mount[1]):
+            mount = (fields[2], point)
+    return mount

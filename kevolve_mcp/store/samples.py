@@ -165,11 +165,11 @@ def new_node(
 
 def refused(kind: type[KEvolveError], call: Callable[[], object]) -> KEvolveError:
     """The error of that kind which `call` raises; it must say what to do next."""
-    found: KEvolveError | None = None
+    refusal: KEvolveError | None = None
     try:
         call()
     except kind as error:
-        found = error
-    assert found is not None, f"{kind.__name__} was expected"
-    assert found.hint or found.actions, f"{found!r} does not say what to do"
-    return found
+        refusal = error
+    assert refusal is not None, f"{kind.__name__} was expected"
+    assert refusal.hint or refusal.actions, f"{refusal!r} does not say what to do"
+    return refusal

@@ -141,10 +141,10 @@ class Store:
 
         with self._database.read() as connection:
             near = self._signatures.near(connection, task, least)
-            found = matches(
+            kernels = matches(
                 connection, near, target, language, exclude_session=exclude_session, before=before
             )[:limit]
-            nodes = [load_nodes(connection, match.session, match.seq)[0] for match in found]
+            nodes = [load_nodes(connection, match.session, match.seq)[0] for match in kernels]
         return [
             SimilarKernel(
                 self.tasks.get(match.task),
@@ -158,7 +158,7 @@ class Store:
                 if match.confirmed
                 else None,
             )
-            for match, node in zip(found, nodes, strict=True)
+            for match, node in zip(kernels, nodes, strict=True)
         ]
 
     def close(self) -> None:

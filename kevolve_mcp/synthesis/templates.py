@@ -178,7 +178,7 @@ def _cpp(task: Task, names: list[str]) -> str:
 def _cuda(task: Task, names: list[str]) -> str:
     types = {**_POINTERS, "float16": "__half", "bfloat16": "__nv_bfloat16"}
     pointers, made, outs = _interface(task, names, types, f", device={names[0]}.device")
-    given = ", ".join([*(f"{n}.contiguous()" for n in names), *outs, "out0.numel()"])
+    arguments = ", ".join([*(f"{n}.contiguous()" for n in names), *outs, "out0.numel()"])
     lines = [
         (
             "# The choices of a parameter search, and the present ones; each reaches the CUDA text "
@@ -212,7 +212,7 @@ def _cuda(task: Task, names: list[str]) -> str:
         f"def run({', '.join(names)}):",
         *made,
         '    blocks = -(-out0.numel() // PARAMS["THREADS"])',
-        f'    _lib.kernel[blocks, PARAMS["THREADS"]]({given})',
+        f'    _lib.kernel[blocks, PARAMS["THREADS"]]({arguments})',
         f"    return {', '.join(outs)}",
     ]
     return "\n".join(lines)

@@ -68,7 +68,7 @@ def _texts(folder: Path) -> dict[str, str]:
     a pipe would never end."""
     if folder.is_symlink() or not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", _HINT, _EXPORT)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for place in (folder, folder / ASSETS):
         if place != folder and not os.path.lexists(place):
             continue
@@ -87,14 +87,14 @@ def _texts(folder: Path) -> dict[str, str]:
             )
             if not expected:
                 raise UsageError(f"{name} does not belong into {folder}", _HINT, _EXPORT)
-            if len(found) == MAX_FILES or entry.stat(follow_symlinks=False).st_size > MAX_FILE:
+            if len(texts) == MAX_FILES or entry.stat(follow_symlinks=False).st_size > MAX_FILE:
                 raise UsageError(
                     f"{folder} is too large at {name}",
                     f"At most {MAX_FILES} files of {MAX_FILE // 1024} KiB.",
                 )
             if name not in EXTRA:
-                found[name] = _text(Path(entry.path), name)
-    return found
+                texts[name] = _text(Path(entry.path), name)
+    return texts
 
 
 def _text(path: Path, name: str) -> str:
@@ -145,20 +145,20 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
     wrong, fix = wording.problem(description)
     if wrong:
         raise UsageError(f"{PAGE}: description {wrong}", fix)
-    given = {key: _plain(metadata, key) for key in METADATA}
+    values = {key: _plain(metadata, key) for key in METADATA}
     try:
-        Target.parse(given["target"])
+        Target.parse(values["target"])
     except ValueError as error:
         raise UsageError(f"{PAGE}: metadata: {error}", "Write for example target: cpu.") from None
-    if not re.fullmatch(r"[a-z_]{1,40}", given["language"]) or len(given["target"]) > 80:
+    if not re.fullmatch(r"[a-z_]{1,40}", values["language"]) or len(values["target"]) > 80:
         raise UsageError(
-            f"{PAGE}: metadata: target or language is not a name: {given['language']!r:.60}",
+            f"{PAGE}: metadata: target or language is not a name: {values['language']!r:.60}",
             "Write for example target: cpu, language: cpp.",
         )
-    signals = tuple(given["signals"].split())
+    signals = tuple(values["signals"].split())
     if len(signals) > MAX_SIGNALS or any(not s.replace(".", "_").isidentifier() for s in signals):
         raise UsageError(
-            f"{PAGE}: metadata: signals are {given['signals']!r:.80}",
+            f"{PAGE}: metadata: signals are {values['signals']!r:.80}",
             "Write names of signals with spaces between.",
         )
     parts = _parts(body)
@@ -166,9 +166,9 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
     code.check_excerpt(parts["code"])
     return NewSkill(
         **parts,
-        matches=patterns.checked(_json(given["pattern"] or "{}", f"{PAGE}: metadata: pattern")),
-        target=given["target"],
-        language=given["language"],
+        matches=patterns.checked(_json(values["pattern"] or "{}", f"{PAGE}: metadata: pattern")),
+        target=values["target"],
+        language=values["language"],
         signals=signals,
         files={
             name.removeprefix(f"{ASSETS}/"): _python(name, text)
@@ -210,7 +210,7 @@ def _plain(metadata: Mapping[str, Any], key: str) -> str:
 
 def _parts(body: str) -> dict[str, str]:
     """Title and texts from the Markdown, by the names of a skill's fields."""
-    found = {"title": "", **dict.fromkeys(HEADINGS, "")}
+    parts = {"title": "", **dict.fromkeys(HEADINGS, "")}
     names = {heading: name for name, heading in HEADINGS.items()}
     for section in sections.split(body):
         text = section.text.strip()
@@ -220,20 +220,20 @@ def _parts(body: str) -> dict[str, str]:
                     f"{PAGE}: the text must begin with the title alone",
                     "First '# Title', then '## Mechanism'.",
                 )
-            found["title"] = text[2:].strip()
+            parts["title"] = text[2:].strip()
             continue
-        if section.heading not in names or found[names[section.heading]]:
+        if section.heading not in names or parts[names[section.heading]]:
             raise UsageError(
                 f"{PAGE}: unknown or repeated heading {section.heading!r:.60}",
                 f"Headings: {', '.join(names)}.",
             )
         inner = text.partition("\n")[2].strip()
-        found[names[section.heading]] = (
+        parts[names[section.heading]] = (
             inner.removeprefix("```").removesuffix("```").strip("\n")
             if section.heading == "Code"
             else inner
         )
-    return found
+    return parts
 
 
 def _python(name: str, text: str) -> str:
@@ -276,10 +276,10 @@ def _row(row: Any, i: int, origin: str) -> SkillEvidence:
     if not isinstance(row, dict):
         raise UsageError(f"{where} must be an object", _HINT, _EXPORT)
     try:
-        found = from_json(SkillEvidence, {**row, "origin": origin})
+        evidence = from_json(SkillEvidence, {**row, "origin": origin})
     except CodecError as error:
         raise UsageError(f"{where}: {error}", _HINT, _EXPORT) from None
-    for name, value in vars(found).items():
+    for name, value in vars(evidence).items():
         if isinstance(value, str) and (
             len(value) > MAX_FIELD or (name != "origin" and wording.is_hostile(value))
         ):
@@ -288,18 +288,21 @@ def _row(row: Any, i: int, origin: str) -> SkillEvidence:
                 "Write short plain words.",
             )
     numbers = [
-        found.effect,
-        *(found.interval or ()),
-        *([found.predicted] if found.predicted is not None else []),
+        evidence.effect,
+        *(evidence.interval or ()),
+        *([evidence.predicted] if evidence.predicted is not None else []),
     ]
     if not all(math.isfinite(n) and 0 < n < 1e6 for n in numbers):
         raise UsageError(
             f"{where}: effects must be finite numbers above 0",
             "effect is a factor: 1.5 means one and a half times as fast.",
         )
-    if found.interval is None or not 1 < found.interval[0] <= found.effect <= found.interval[1]:
+    if (
+        evidence.interval is None
+        or not 1 < evidence.interval[0] <= evidence.effect <= evidence.interval[1]
+    ):
         raise UsageError(
             f"{where}: the interval must lie above 1 and hold the effect",
             "Only a certain effect is evidence.",
         )
-    return found
+    return evidence

@@ -81,9 +81,9 @@ class Reviewing(UseCase):
 
         def work() -> api.Skill:
             name = folder.resolve().name
-            if found := views.shipped(shared.library(), name.replace("-", "_")):
+            if shipped := views.shipped(shared.library(), name.replace("-", "_")):
                 raise Conflict(
-                    f"{found.id} comes with the program and is in use",
+                    f"{shipped.id} comes with the program and is in use",
                     "If the folder holds another skill, give folder and skill another name.",
                 )
             day = datetime.now(UTC).date().isoformat()

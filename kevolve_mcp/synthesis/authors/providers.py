@@ -207,9 +207,9 @@ class Backoff:
     stranger_patience_s: float = 60.0
 
     def pause(
-        self, failures: int, random_source: random.Random, asked: float | None = None
+        self, failures: int, random_source: random.Random, retry_after: float | None = None
     ) -> float:
-        """Seconds to wait after so many failures in a row (1 or more). asked: the provider's
+        """Seconds to wait after so many failures in a row (1 or more). retry_after: the provider's
         Retry-After."""
         whole = min(self.first_s * 2.0 ** min(failures - 1, 30), self.longest_s)
-        return max(asked or 0.0, random_source.uniform(whole / 2, whole))
+        return max(retry_after or 0.0, random_source.uniform(whole / 2, whole))

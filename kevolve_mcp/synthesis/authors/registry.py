@@ -120,12 +120,12 @@ def make_author(name: str, **options: Any) -> Author:
     Author."""
     factory: Callable[..., Any] | None = OfflineAuthor if name == OfflineAuthor.name else None
     if factory is None:
-        found = [e for e in entry_points(group=GROUP) if e.name == name]
-        if not found:
+        entries = [e for e in entry_points(group=GROUP) if e.name == name]
+        if not entries:
             raise NotFound(
                 f"no author is called {name!r}", f"Known authors: {', '.join(author_names())}."
             )
-        factory = found[0].load()
+        factory = entries[0].load()
     author = factory(**options)
     if not isinstance(author, Author):
         raise UsageError(
