@@ -35,9 +35,9 @@ def approve(
     approval = at_home(
         "an approval is given", lambda service: service.approve(session, node, name_of(by), note)
     )
-    found = dataclasses.asdict(approval)
+    fields = dataclasses.asdict(approval)
     if json:
-        print_json(found)
+        print_json(fields)
     else:
         say(
             f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` "

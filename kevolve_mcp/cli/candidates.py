@@ -101,8 +101,8 @@ def compile(
         "target": target,
         "language": language,
     }
-    given = {name: value for name, value in arguments.items() if value}
-    answer = done(backend, "kernel_compile", given, python=python)
+    named = {name: value for name, value in arguments.items() if value}
+    answer = done(backend, "kernel_compile", named, python=python)
     result = dict(answer.data.get("result") or {})
     evaluation = result.get("evaluation", {})
     if json:

@@ -45,8 +45,8 @@ class Invocation:
 
 def as_dict(error: BaseException) -> dict[str, Any]:
     """The form in which `--json` prints a failure under the key "error"."""
-    found = _as_dict(error)
-    return {**found, "message": shortened(found["message"]), "hint": shortened(found["hint"])}
+    failure = _as_dict(error)
+    return {**failure, "message": shortened(failure["message"]), "hint": shortened(failure["hint"])}
 
 
 def _as_dict(error: BaseException) -> dict[str, Any]:
@@ -111,11 +111,11 @@ class Teaching:
     ) -> Any:
         """Ends the process, as the base class does."""
         settle()
-        given = list(sys.argv[1:] if args is None else args)
-        options = given[: given.index("--")] if "--" in given else given
+        arguments = list(sys.argv[1:] if args is None else args)
+        options = arguments[: arguments.index("--")] if "--" in arguments else arguments
         run = super().main  # type: ignore[misc]
         try:
-            code = run(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            code = run(arguments, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except Exception as error:
             reason = innermost(error)

@@ -20,34 +20,34 @@ WHY = (
 )
 
 
-def lesson(told: Told, parent_params: Mapping[str, Any] | None = None) -> str:
+def lesson(reply: Told, parent_params: Mapping[str, Any] | None = None) -> str:
     """What the node shows against its parent: by how much, which change, what bounds it, whether
     the prediction held.
 
     parent_params: the first parent's parameters, to name only what changed.
     """
-    node = told.node
+    node = reply.node
     if node.status != "correct":
         return (
-            f"{change(told, parent_params)}: {node.status}: "
-            f"{_first_sentence(told.evaluation.message)}"
+            f"{change(reply, parent_params)}: {node.status}: "
+            f"{_first_sentence(reply.evaluation.message)}"
         )
     effect = node.versus_parent if node.versus_parent is not None else node.fitness
     against = "its parent" if node.versus_parent is not None else "the strongest baseline"
     parts = [
-        f"{change(told, parent_params)}: "
+        f"{change(reply, parent_params)}: "
         + (f"{speedup(effect)} {against}" if effect else "correct, not timed")
     ]
-    if bound := next((s for s in told.evaluation.signals if s.name in WHY), None):
+    if bound := next((s for s in reply.evaluation.signals if s.name in WHY), None):
         parts.append(said(bound.message) or bound.name.replace("_", " "))
-    if (held := prediction(node.predicted_speedup, effect)) is not None:
-        parts.append(held)
+    if (verdict := prediction(node.predicted_speedup, effect)) is not None:
+        parts.append(verdict)
     return "; ".join(parts)
 
 
-def change(told: Told, parent_params: Mapping[str, Any] | None) -> str:
+def change(reply: Told, parent_params: Mapping[str, Any] | None) -> str:
     """What was changed: the origin of a start, the parameters that differ, or the hypothesis."""
-    node = told.node
+    node = reply.node
     if node.origin:
         return f"start from {node.origin}"
     if parent_params is not None and node.params:

@@ -16,7 +16,7 @@ from mcp.server.mcpserver import Context
 from kevolve_mcp.lazy import nothing_is_garbage
 from kevolve_mcp.settings import Settings
 
-from .reach import Reach
+from .file_access import FileAccess
 
 if TYPE_CHECKING:
     from kevolve_mcp.sessions import Service
@@ -88,14 +88,14 @@ class App:
 
     service: Deferred
     settings: Settings
-    reach: Reach
+    file_access: FileAccess
 
 
 def app(ctx: Context[Any]) -> App:
     """The App of this call."""
-    found = ctx.request_context.lifespan_context
-    assert isinstance(found, App)
-    return found
+    application = ctx.request_context.lifespan_context
+    assert isinstance(application, App)
+    return application
 
 
 async def service(ctx: Context[Any]) -> Service:
@@ -103,8 +103,8 @@ async def service(ctx: Context[Any]) -> Service:
     return await app(ctx).service.get()
 
 
-def reach(ctx: Context[Any]) -> Reach:
-    return app(ctx).reach
+def file_access(ctx: Context[Any]) -> FileAccess:
+    return app(ctx).file_access
 
 
 def author(ctx: Context[Any]) -> str:

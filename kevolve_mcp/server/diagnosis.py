@@ -157,8 +157,8 @@ def _folder(name: str, folder: Path, variable: str) -> DoctorFinding:
 
 
 def _compilers() -> list[DoctorFinding]:
-    found = {name: path for name in COMPILERS if (path := shutil.which(name))}
-    if not found:
+    compilers = {name: path for name in COMPILERS if (path := shutil.which(name))}
+    if not compilers:
         return [
             DoctorFinding(
                 "compiler", "missing", f"none of {', '.join(COMPILERS)} is on PATH", COMPILER_REMEDY
@@ -166,7 +166,9 @@ def _compilers() -> list[DoctorFinding]:
         ]
     return [
         DoctorFinding(
-            "compiler", "ok", "; ".join(f"{path}: {_first_line(path)}" for path in found.values())
+            "compiler",
+            "ok",
+            "; ".join(f"{path}: {_first_line(path)}" for path in compilers.values()),
         )
     ]
 
@@ -271,5 +273,7 @@ def _tuning() -> DoctorFinding:
 
 def _vectors(settings: Settings) -> DoctorFinding:
     """Whether knowledge is found by meaning as well; off is no fault."""
-    found = state(settings)
-    return DoctorFinding("vectors", "ok" if found.fine else "warning", found.message, found.remedy)
+    vectors = state(settings)
+    return DoctorFinding(
+        "vectors", "ok" if vectors.fine else "warning", vectors.message, vectors.remedy
+    )

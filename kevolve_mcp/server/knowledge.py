@@ -21,23 +21,24 @@ def _place(hit: api.Hit) -> str:
     return f"[{hit.section}] " if hit.section else ""
 
 
-def hits(found: api.Hits) -> Phrase:
-    lines = [f"note: {found.note}"] if found.note else []
+def hits(results: api.Hits) -> Phrase:
+    lines = [f"note: {results.note}"] if results.note else []
     lines += [
-        f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}" for h in found.hits
+        f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}"
+        for h in results.hits
     ]
     index = Action("read_page", "lists all pages", page="index")
-    if not found.hits:
+    if not results.hits:
         return Phrase("No page matches", lines, (index,))
-    if not found.fits:
+    if not results.fits:
         return Phrase("No page on this; the nearest follow", lines, (index,))
-    actions = [Action("read_page", page=found.hits[0].id)]
-    if found.next_cursor is not None:
-        more = f"with the same arguments has {found.total - found.next_cursor} more"
-        actions.append(Action("search_knowledge", more, cursor=found.next_cursor))
-    links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in found.hits[:3]]
+    actions = [Action("read_page", page=results.hits[0].id)]
+    if results.next_cursor is not None:
+        more = f"with the same arguments has {results.total - results.next_cursor} more"
+        actions.append(Action("search_knowledge", more, cursor=results.next_cursor))
+    links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in results.hits[:3]]
     return Phrase(
-        f"{number(found.total, 'page')}; reference material, best first",
+        f"{number(results.total, 'page')}; reference material, best first",
         lines,
         tuple(actions),
         links=links,
@@ -62,7 +63,7 @@ async def search(
     cursor: int = 0,
 ) -> tuple[Phrase, KnowledgeReply]:
     """knowledge_search."""
-    found = await known.search(
+    results = await known.search(
         query,
         signals=tuple(signals or ()),
         target=target,
@@ -70,14 +71,14 @@ async def search(
         limit=limit,
         cursor=cursor,
     )
-    phrase = hits(found)
+    phrase = hits(results)
     reply = KnowledgeReply(
         **said(phrase),
-        hits=[asdict(hit) for hit in found.hits],
-        total=found.total,
-        note=found.note,
-        fits=found.fits,
-        next_cursor=found.next_cursor,
+        hits=[asdict(hit) for hit in results.hits],
+        total=results.total,
+        note=results.note,
+        fits=results.fits,
+        next_cursor=results.next_cursor,
     )
     return phrase, reply
 

@@ -49,8 +49,8 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
 
     from .http import serve_http
 
-    given = http.token if http.token is not None else chosen.token.get_secret_value() or None
-    serve_http(replace(http, token=given), chosen)
+    token = http.token if http.token is not None else chosen.token.get_secret_value() or None
+    serve_http(replace(http, token=token), chosen)
 
 
 def check_shadowing(*packages: str) -> None:
@@ -64,11 +64,11 @@ def check_shadowing(*packages: str) -> None:
             if spec and spec.origin
             else list((spec.submodule_search_locations or []) if spec else [])
         )
-        found = [Path(place).resolve() for place in places]
-        if found and all(place.is_relative_to(home / name) for place in found):
+        where = [Path(place).resolve() for place in places]
+        if where and all(place.is_relative_to(home / name) for place in where):
             continue
         raise UsageError(
-            f"the package {name!r} is found in {', '.join(map(str, found)) or 'no place'}, not in "
+            f"the package {name!r} is found in {', '.join(map(str, where)) or 'no place'}, not in "
             f"KEvolve's own {home / name}",
             "Start the server from another folder or without PYTHONPATH, or rename that folder.",
         )

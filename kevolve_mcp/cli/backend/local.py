@@ -113,8 +113,8 @@ class Local:
 
         source = read_text(task, "task")
         async with open_executor(python, task.parent) as executor:
-            found = await executor.open_task(source, str(task), target, timed=False)
-            return template_candidate(found, language).source
+            opened = await executor.open_task(source, str(task), target, timed=False)
+            return template_candidate(opened, language).source
 
     async def diagnose(self, python: str = "") -> Diagnosis:
         from kevolve_mcp.server.diagnosis import diagnose

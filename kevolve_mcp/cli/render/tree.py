@@ -49,8 +49,8 @@ def tree_view(session: api.Session, nodes: Sequence[api.Node]) -> RenderableType
     return Group(*head, root)
 
 
-def _exported(found: api.Exported) -> str:
-    return f"{found.node}  {speedup(found.fitness, found.interval)}"
+def _exported(export: api.Exported) -> str:
+    return f"{export.node}  {speedup(export.fitness, export.interval)}"
 
 
 def _label(node: api.Node, best: str, parent_params: Mapping[str, Any]) -> Text:

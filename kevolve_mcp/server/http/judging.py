@@ -120,11 +120,13 @@ class Judging:
             result = await self._operations[call.operation](call, await self._judge(), progress)
             line = {"result": to_json(result)}
         except Exception as error:
-            found = innermost(error)
-            if not isinstance(found, KEvolveError):
+            failure = innermost(error)
+            if not isinstance(failure, KEvolveError):
                 log.exception("the judge failed at %s", call.operation)
-                found = KEvolveError(f"the server failed at this: {type(found).__name__}: {found}")
-            line = {"error": found.as_dict()}
+                failure = KEvolveError(
+                    f"the server failed at this: {type(failure).__name__}: {failure}"
+                )
+            line = {"error": failure.as_dict()}
         said.send_nowait(line)
 
     async def _judge(self) -> Executor:
@@ -141,10 +143,10 @@ class Judging:
     async def _open(self, call: JudgeCall, judge: Executor, progress: Progress) -> Task:
         """Open the task unless this process knows it."""
         parse_target(call.target)
-        await self._started().reach.text("", call.source, "task_")
+        await self._started().file_access.text("", call.source, "task_")
         key = (hashlib.sha256(call.source.encode()).hexdigest(), call.target, call.timed)
         if call.fresh or key not in self._tasks:
-            found = await judge.open_task(
+            task = await judge.open_task(
                 call.source,
                 "",
                 call.target,
@@ -153,7 +155,7 @@ class Judging:
                 progress=progress,
             )
             self._tasks.pop(key, None)
-            self._tasks[key] = found
+            self._tasks[key] = task
             while len(self._tasks) > TASKS_KEPT:
                 del self._tasks[next(iter(self._tasks))]
         return self._tasks[key]

@@ -20,7 +20,7 @@ from kevolve_mcp.executors.remote import JUDGE_PATH
 from kevolve_mcp.settings import Settings
 
 from ..build import ServiceFactory, build_server, usual_service
-from ..reach import Below, default_root
+from ..file_access import FilesBelow, default_root
 from .gate import AccessGate, refusal
 from .judging import Judging
 from .options import PATH, HttpOptions, Limits, host_names, listen
@@ -108,7 +108,7 @@ def serve_http(
             )
     with listen(options) as bound:
         token = find_token(options.token, settings.home)
-        reach = Below(
+        file_access = FilesBelow(
             [root.absolute() for root in roots],
             closed=[settings.home],
             any_python=options.allow_python,
@@ -121,7 +121,7 @@ def serve_http(
             allowed_origins=[],
         )
         judging = Judging(limits)
-        app = build_server(settings, service, reach, judging.attach).streamable_http_app(
+        app = build_server(settings, service, file_access, judging.attach).streamable_http_app(
             streamable_http_path=PATH,
             max_request_body_size=limits.body_bytes,
             session_idle_timeout=limits.idle_s,
@@ -148,7 +148,7 @@ def serve_http(
         if threading.current_thread() is threading.main_thread():
             # what uvicorn raises again once it has closed everything
             signal.signal(signal.SIGTERM, _stop)
-        words = _words(bound, token, settings, reach)
+        words = _words(bound, token, settings, file_access)
         Server(config, gate, limits.grace_s, words).run(sockets=[bound])
 
 
@@ -177,13 +177,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-def _words(bound: socket.socket, token: Token, settings: Settings, reach: Below) -> str:
+def _words(bound: socket.socket, token: Token, settings: Settings, file_access: FilesBelow) -> str:
     """Where the server listens; the token only when it was just made."""
     host, port = bound.getsockname()[:2]
     where = f"[{host}]" if ":" in host else host
     lines = [
         f"KEvolve serves MCP at http://{where}:{port}{PATH}",
-        f"Paths: .py files below {', '.join(map(str, reach.roots))}",
+        f"Paths: .py files below {', '.join(map(str, file_access.roots))}",
     ]
     if token.origin == "made":
         lines.append(f"Token, shown this once: {token.value}")

@@ -39,11 +39,11 @@ async def job_wait(
     if session_id:
         limit = min(wait_s, app(ctx).settings.max_wait_s)
         running = await service(ctx)
-        found = await told(
+        ended = await told(
             ctx, lambda progress: running.wait_any(session_id, limit, progress=progress)
         )
-        if found is not None:
-            return job_answer(checked(found))
+        if ended is not None:
+            return job_answer(checked(ended))
     jobs = await (await service(ctx)).jobs(session_id)
     phrase = rest.listed(jobs)
     return _list(phrase, jobs)

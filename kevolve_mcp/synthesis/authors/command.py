@@ -22,7 +22,7 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis.ask import AskAllowance, AskContext
 
-from . import leash, scratch
+from . import scratch, supervisor
 from .answers import InvalidAnswer, check_source, words
 from .base import FREE, Author, AuthorError, AuthorUnusable, Cost, Proposal, starting_kernel
 
@@ -196,7 +196,7 @@ class CommandAuthor(Author):
             "PWD": str(folder),
         }
         transcript = Transcript()
-        argv = [sys.executable, "-I", leash.__file__, str(limit_s), self._command]
+        argv = [sys.executable, "-I", supervisor.__file__, str(limit_s), self._command]
         process = await anyio.open_process(
             argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=folder, env=environment
         )
@@ -240,7 +240,7 @@ class CommandAuthor(Author):
 
 
 async def _let_go(process: Process) -> None:
-    """End it with all it started: the leash kills them when its stdin closes."""
+    """End it with all it started: the supervisor kills them when its stdin closes."""
     if process.stdin is not None:
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
@@ -252,7 +252,7 @@ async def _let_go(process: Process) -> None:
 
 
 def _ended(run: _Run) -> str:
-    if run.status == leash.TIME_UP:
+    if run.status == supervisor.TIME_UP:
         return "was stopped when its time was up"
     return "ended" if run.status == 0 else f"ended with exit status {run.status}"
 

@@ -13,7 +13,7 @@ from .answers import NOTHING_SPENT, UNLIMITED
 
 
 @dataclass
-class Purse:
+class ProposalBudget:
     """The session's limits of tokens, money and time. The server's count is the truth; what it does
     not know yet is kept here: `unbilled`, used for proposals that became no node, until the next
     node carries it along, and `under_way`, told with a node that is being evaluated.
@@ -26,12 +26,12 @@ class Purse:
     spent: Spent = NOTHING_SPENT
     unbilled: Cost = FREE
     under_way: Cost = FREE
-    _lent: dict[int, AskAllowance] = field(default_factory=dict)
+    _reserved: dict[int, AskAllowance] = field(default_factory=dict)
     _known_at: float = field(default_factory=time.monotonic)
     _ids: int = 0
     _telling: int = 0
 
-    def knows(self, spent: Spent) -> None:
+    def update(self, spent: Spent) -> None:
         """The server's count. Answers may overtake each other: one with less is an older one."""
         if spent.tokens >= self.spent.tokens and spent.usd >= self.spent.usd:
             self.spent, self._known_at = spent, time.monotonic()
@@ -57,12 +57,12 @@ class Purse:
     def settled(self) -> bool:
         """Whether nothing is being written or counted, so that what is left is exactly known.
         (Before, a node may be counted twice for a moment: by the server, and as under way here.)"""
-        return not self._lent and not self._telling
+        return not self._reserved and not self._telling
 
-    def lend(self, workers: int) -> tuple[int, AskAllowance]:
-        """What one proposal may cost, and a number to give it back under. workers: how many may ask
+    def reserve(self, workers: int) -> tuple[int, AskAllowance]:
+        """What one proposal may cost, and a number to release it under. workers: how many may ask
         for one at once."""
-        others = list(self._lent.values())
+        others = list(self._reserved.values())
         parts = max(1, workers - len(others))
         used = self.used()
         tokens, usd, seconds = self.budget.tokens, self.budget.usd, self.budget.seconds
@@ -73,12 +73,12 @@ class Purse:
         if seconds is not None:
             seconds = max(0.0, seconds - self.spent.seconds - (time.monotonic() - self._known_at))
         self._ids += 1
-        self._lent[self._ids] = allowance = AskAllowance(tokens, usd, seconds)
+        self._reserved[self._ids] = allowance = AskAllowance(tokens, usd, seconds)
         return self._ids, allowance
 
-    def give_back(self, number: int, cost: Cost) -> None:
+    def release(self, number: int, cost: Cost) -> None:
         """The proposal is written, or failed; it cost so much."""
-        self._lent.pop(number)
+        self._reserved.pop(number)
         self.unbilled += cost
 
     def bill(self) -> Cost:
@@ -97,4 +97,4 @@ class Purse:
         if spent is None:
             self.unbilled += bill
         else:
-            self.knows(spent)
+            self.update(spent)

@@ -7,7 +7,7 @@ import pytest
 
 from harness.types import Budget, Spent
 from kevolve_mcp.driver import RunOutcome, events
-from kevolve_mcp.driver.purse import Purse
+from kevolve_mcp.driver.proposal_budget import ProposalBudget
 from kevolve_mcp.synthesis.authors import (
     FREE,
     AskAllowance,
@@ -24,50 +24,50 @@ from .conftest import Runner, Steady
 
 
 def test_without_limits_there_is_no_limit() -> None:
-    assert Purse().lend(1) == (1, AskAllowance())
+    assert ProposalBudget().reserve(1) == (1, AskAllowance())
 
 
 def test_what_is_lent_and_used_is_not_lent_again() -> None:
-    purse = Purse(Budget(tokens=1000, usd=1.0), Spent(tokens=100))
-    first, allowance = purse.lend(3)
+    budget = ProposalBudget(Budget(tokens=1000, usd=1.0), Spent(tokens=100))
+    first, allowance = budget.reserve(3)
     assert (allowance.tokens, allowance.usd) == (300, pytest.approx(1 / 3))
-    second, other = purse.lend(3)
+    second, other = budget.reserve(3)
     assert other.tokens == 300
-    purse.give_back(first, Cost(250, 0.1))
-    third, last = purse.lend(2)
+    budget.release(first, Cost(250, 0.1))
+    third, last = budget.reserve(2)
     assert last.tokens == 1000 - 100 - 250 - 300
-    purse.give_back(second, FREE)
-    purse.give_back(third, FREE)
-    assert not purse.under_way
-    assert purse.settled
+    budget.release(second, FREE)
+    budget.release(third, FREE)
+    assert not budget.under_way
+    assert budget.settled
 
 
 def test_a_bill_counts_until_the_server_counts_it() -> None:
-    purse = Purse(Budget(tokens=1000), Spent())
-    number, _ = purse.lend(1)
-    purse.give_back(number, Cost(400, 0.5))
-    bill = purse.bill()
+    budget = ProposalBudget(Budget(tokens=1000), Spent())
+    number, _ = budget.reserve(1)
+    budget.release(number, Cost(400, 0.5))
+    bill = budget.bill()
     assert bill == Cost(400, 0.5)
-    assert purse.lend(1)[1].tokens == 600
-    purse.billed(bill, None)
-    assert purse.unbilled == bill
-    purse.billed(purse.bill(), Spent(tokens=400, usd=0.5))
-    assert purse.used() == Cost(400, 0.5)
-    assert not purse.unbilled
+    assert budget.reserve(1)[1].tokens == 600
+    budget.billed(bill, None)
+    assert budget.unbilled == bill
+    budget.billed(budget.bill(), Spent(tokens=400, usd=0.5))
+    assert budget.used() == Cost(400, 0.5)
+    assert not budget.unbilled
 
 
 def test_failed_proposals_use_a_limit_up() -> None:
-    purse = Purse(Budget(usd=1.0), Spent(usd=0.75))
-    assert purse.exhausted() == ""
-    number, _ = purse.lend(1)
-    purse.give_back(number, Cost(10, 0.25))
-    assert purse.exhausted() == "usd"
-    assert purse.lend(1)[1].usd == 0.0
+    budget = ProposalBudget(Budget(usd=1.0), Spent(usd=0.75))
+    assert budget.exhausted() == ""
+    number, _ = budget.reserve(1)
+    budget.release(number, Cost(10, 0.25))
+    assert budget.exhausted() == "usd"
+    assert budget.reserve(1)[1].usd == 0.0
 
 
 def test_time_runs_between_two_answers_of_the_server() -> None:
-    purse = Purse(Budget(seconds=100.0), Spent(seconds=40.0))
-    seconds = purse.lend(1)[1].seconds
+    budget = ProposalBudget(Budget(seconds=100.0), Spent(seconds=40.0))
+    seconds = budget.reserve(1)[1].seconds
     assert seconds is not None
     assert 0 < seconds <= 60
 

@@ -18,7 +18,7 @@ from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions.types import Text
 
 
-class Reach:
+class FileAccess:
     """Every file of this machine that the process can read, and every interpreter. note: what a
     client is told about it."""
 
@@ -36,10 +36,10 @@ class Reach:
         return python
 
 
-ANYWHERE = Reach()
+ANY_FILE = FileAccess()
 
 
-class Below(Reach):
+class FilesBelow(FileAccess):
     """Python files below `roots`.
 
     A path must be absolute and without `..`; it is resolved, and what it leads to must be a regular
@@ -70,15 +70,15 @@ class Below(Reach):
         )
 
     async def text(self, path: str, source: str, name: str = "") -> Text:
-        given = await super().text(path, source, name)
-        if given.source and name == "task_" and not self._task_texts:
+        named = await super().text(path, source, name)
+        if named.source and name == "task_" and not self._task_texts:
             raise UsageError(
                 "this server runs no task from a text",
                 "Its operator chose the tasks: give task_path, the absolute path of a task below "
                 f"{self._where}.",
             )
         return (
-            Text(await to_thread.run_sync(self._checked, given.path, name)) if given.path else given
+            Text(await to_thread.run_sync(self._checked, named.path, name)) if named.path else named
         )
 
     def python(self, python: str) -> str:
@@ -108,12 +108,12 @@ class Below(Reach):
                 f"Over HTTP a path is absolute, without '..', below {self._where}; or pass the "
                 f"text as {name}source.",
             )
-        found = self._resolved(path, argument, name)
-        if os.path.isdir(found):
-            inside = Path(found) / ("task.py" if name == "task_" else "start.py")
+        resolved = self._resolved(path, argument, name)
+        if os.path.isdir(resolved):
+            inside = Path(resolved) / ("task.py" if name == "task_" else "start.py")
             task = Path(self._file(inside, argument, name)) if os.path.lexists(inside) else inside
         else:
-            task = Path(self._file(found, argument, name))
+            task = Path(self._file(resolved, argument, name))
         if name == "task_":
             from harness.languages import LANGUAGES
             from kevolve_mcp.sessions import inputs
@@ -124,38 +124,38 @@ class Below(Reach):
             ):
                 if os.path.lexists(companion):
                     self._file(companion, f"{companion.name} beside the task of {argument}", name)
-        return found
+        return resolved
 
     def _file(self, path: Path | str, what: str, name: str) -> str:
         """A regular .py file below a root, or one that does not exist: that is told in words by
         whoever reads it."""
-        found = self._resolved(str(path), what, name)
+        resolved = self._resolved(str(path), what, name)
         try:
-            kind = os.stat(found).st_mode
+            kind = os.stat(resolved).st_mode
         except OSError:
             kind = stat.S_IFREG
-        if not stat.S_ISREG(kind) or not found.endswith(".py"):
+        if not stat.S_ISREG(kind) or not resolved.endswith(".py"):
             raise UsageError(
                 f"{what} is not a Python file (.py)",
                 f"A task or candidate is one; or pass the text as {name}source.",
             )
-        return found
+        return resolved
 
     def _resolved(self, path: str, what: str, name: str) -> str:
         try:
-            found = Path(os.path.realpath(path))
+            resolved = Path(os.path.realpath(path))
         except ValueError as error:  # e.g. a lone surrogate: no file system has such a name
             raise UsageError(
                 f"{what} cannot be a path: {error}", f"Give an absolute path below {self._where}."
             ) from None
-        inside = any(found.is_relative_to(root) for root in self.roots)
-        if not inside or any(found.is_relative_to(folder) for folder in self._closed):
+        inside = any(resolved.is_relative_to(root) for root in self.roots)
+        if not inside or any(resolved.is_relative_to(folder) for folder in self._closed):
             raise UsageError(
                 f"{what} leads outside the folders that this server reads over HTTP",
                 f"It reads .py files below {self._where} (kevolve serve --http --root DIR); or "
                 f"pass the text as {name}source.",
             )
-        return str(found)
+        return str(resolved)
 
 
 def default_root() -> Path:

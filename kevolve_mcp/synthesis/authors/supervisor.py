@@ -1,4 +1,5 @@
-"""Runs one command so that nothing of it outlives the run: `python -I leash.py SECONDS COMMAND`.
+"""Runs one command so that nothing of it outlives the run: `python -I supervisor.py SECONDS
+COMMAND`.
 
 A program of its own, with the standard library only. The command becomes a session of its own. When
 it ends, when its time is up, or when this program's stdin closes (whoever started it was killed, or
@@ -20,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 TIME_UP = 124
-LET_GO = 125
+STDIN_CLOSED = 125
 LOOK_S = 0.05
 _SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
@@ -47,7 +48,7 @@ def _watch(child: subprocess.Popen[bytes], deadline: float) -> int:
             return TIME_UP
         ready, _, _ = select.select([0], [], [], LOOK_S)
         if ready and not os.read(0, 4096):
-            return LET_GO
+            return STDIN_CLOSED
     return status if status >= 0 else 128 - status
 
 
