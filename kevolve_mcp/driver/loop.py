@@ -32,7 +32,7 @@ from .answers import NOTHING_SPENT, UNLIMITED, Told
 from .client import SessionClient
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .device_use import NOTHING_USED, DeviceUse, UseMeter
-from .learned import lesson
+from .lessons import lesson
 from .options import Options, differences, extended, open_arguments
 from .proposal_budget import ProposalBudget
 from .tools import Tools

@@ -11,7 +11,7 @@ from kevolve_mcp.search import dispatch, unmet_goals
 from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import said
 
-from .decisions import speedup_text
+from .dispatch import speedup_text
 from .manifest import LineageStep, Manifest
 
 

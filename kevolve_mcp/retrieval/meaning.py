@@ -22,7 +22,7 @@ from kevolve_mcp.errors import KEvolveError, Unavailable
 from kevolve_mcp.settings import Settings
 from knowledge import MakeNearness, Near, Neighbours, Passage
 
-from . import kept, shared
+from . import chroma, vector_cache
 from .models import Encoder, load
 
 if TYPE_CHECKING:
@@ -148,10 +148,10 @@ class Meaning:
                 return not stop.is_set() and threading.main_thread().is_alive()
 
             def make() -> Vectors | None:
-                return kept.vectors(self._file, encoder, texts, goes_on)
+                return vector_cache.vectors(self._file, encoder, texts, goes_on)
 
             vectors = (
-                shared.vectors(self._server, self._passages, encoder.identity, make)
+                chroma.vectors(self._server, self._passages, encoder.identity, make)
                 if self._server
                 else make()
             )

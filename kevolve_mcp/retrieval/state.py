@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.settings import Settings
 
+from .chroma import address
 from .models import PACKAGES, lacking, place, remedy
-from .shared import address
 
 # from benchmarks/results/retrieval.json; a test compares
 GAIN = (

@@ -23,7 +23,7 @@ from kevolve_mcp.executors.testing import ExecutorConformance, OpenJudge, Texts
 from kevolve_mcp.server.context import App, deferred
 from kevolve_mcp.server.file_access import FilesBelow
 from kevolve_mcp.server.http import Limits
-from kevolve_mcp.server.http.judging import Judging
+from kevolve_mcp.server.http.judge_endpoint import JudgeEndpoint
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.settings import Settings
 from tests.server.serving import TOKEN, Serving
@@ -244,13 +244,15 @@ async def judging(
 ) -> Any:
     """The application around an executor of this process."""
     settings = Settings(home=folder / "home")
-    found = Judging(limits or Limits())
+    found = JudgeEndpoint(limits or Limits())
     async with deferred(lambda: Service(settings, lambda python, near: judge)) as later:
         found.attach(App(later, settings, file_access or FilesBelow([folder])))
         yield found, later
 
 
-async def asked(app: Judging, body: bytes, gone: anyio.Event | None = None) -> tuple[int, str]:
+async def asked(
+    app: JudgeEndpoint, body: bytes, gone: anyio.Event | None = None
+) -> tuple[int, str]:
     """Status and text of the answer; the caller hangs up at `gone`."""
     parts = [{"type": "http.request", "body": body, "more_body": False}]
     status, text = 0, ""

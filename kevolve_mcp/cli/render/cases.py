@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.types import CaseResult
 from kevolve_mcp.quantities import NOTHING, interval, memory, microseconds, percent, speedup
 
-from .fitting import Fitting, block, cells
+from .tables import Fitting, block, cells
 
 # an interval above it is no scatter: what bars "faster" then is a doubt, which has a signal
 CLEAR = 1.05

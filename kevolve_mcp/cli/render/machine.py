@@ -10,7 +10,7 @@ from rich.text import Text
 from harness.types import Device, Interpreter, Mode, TargetReport
 from kevolve_mcp.server.diagnosis import Diagnosis, DoctorFinding
 
-from .fitting import Fitting, block, cells, hanging
+from .tables import Fitting, block, cells, hanging
 
 MARK = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 KERNELS: dict[Mode, str] = {

@@ -16,7 +16,7 @@ from kevolve_mcp.quantities import speedup
 from kevolve_mcp.synthesis.wording import one_line
 
 from .figures import best_text
-from .fitting import Fitting, block, cells
+from .tables import Fitting, block, cells
 
 STATUS_STYLE = {"correct": "green", "needs_review": "yellow"}
 HYPOTHESIS_SHOWN = 70

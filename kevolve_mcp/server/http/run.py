@@ -22,7 +22,7 @@ from kevolve_mcp.settings import Settings
 from ..build import ServiceFactory, build_server, usual_service
 from ..file_access import FilesBelow, default_root
 from .gate import AccessGate, refusal
-from .judging import Judging
+from .judge_endpoint import JudgeEndpoint
 from .options import PATH, HttpOptions, Limits, host_names, listen
 from .token import Token, find_token, token_file
 
@@ -120,7 +120,7 @@ def serve_http(
             allowed_hosts=host_names(options, bound),
             allowed_origins=[],
         )
-        judging = Judging(limits)
+        judging = JudgeEndpoint(limits)
         app = build_server(settings, service, file_access, judging.attach).streamable_http_app(
             streamable_http_path=PATH,
             max_request_body_size=limits.body_bytes,

@@ -13,7 +13,7 @@ from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.store import SkillState
 
 from ..shared import UseCase
-from . import arriving, folders, learned, patterns, views
+from . import folders, importing, learned, patterns, views
 
 Verb = Literal["accepted", "retired"]
 
@@ -87,7 +87,7 @@ class Reviewing(UseCase):
                     "If the folder holds another skill, give folder and skill another name.",
                 )
             day = datetime.now(UTC).date().isoformat()
-            new, evidence = arriving.read(folder, f"elsewhere, imported {day} by {author}")
+            new, evidence = importing.read(folder, f"elsewhere, imported {day} by {author}")
             kept, fresh = store.skills.propose(
                 new, evidence, author=author, kind="imported", same=patterns.same_as(new)
             )

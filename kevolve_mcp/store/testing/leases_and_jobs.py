@@ -7,14 +7,14 @@ from pathlib import Path
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.search.provenance import AuthorId
 
-from ..records import NewAsk
-from ..samples import (
+from ..examples import (
     EXPAND,
     Clock,
     new_node,
     opened,
     refused,
 )
+from ..records import NewAsk
 from .suite import Suite
 
 

@@ -13,9 +13,7 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search.provenance import USER_FILE, AuthorId
 from kevolve_mcp.search.tree import ROOT
 
-from ..records import Measured, NewNode, NewSession
-from ..remembered import SessionOptions
-from ..samples import (
+from ..examples import (
     ENVIRONMENT,
     EXPAND,
     new_node,
@@ -25,6 +23,8 @@ from ..samples import (
     sample_evaluation,
     sample_task,
 )
+from ..records import Measured, NewNode, NewSession
+from ..remembered import SessionOptions
 from .suite import Suite
 
 

@@ -12,9 +12,7 @@ from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.search.node import Meeting
 from kevolve_mcp.search.provenance import AuthorId
 
-from ..records import NewSession
-from ..remembered import NodeDuel, SessionOutcome
-from ..samples import (
+from ..examples import (
     EXPAND,
     Clock,
     new_node,
@@ -24,6 +22,8 @@ from ..samples import (
     sample_evaluation,
     sample_task,
 )
+from ..records import NewSession
+from ..remembered import NodeDuel, SessionOutcome
 from .suite import Suite
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kevolve_mcp.retrieval import kept
+from kevolve_mcp.retrieval import vector_cache
 from kevolve_mcp.retrieval.models import Encoder
 
 from .bag import Bag, texts
@@ -24,7 +24,7 @@ def fill(file: Path, words: list[str], name: str = "bag") -> int:
     bag = Bag()
     encoder = Encoder(name, bag)
     before = bag.asked
-    made = kept.vectors(file, encoder, words)
+    made = vector_cache.vectors(file, encoder, words)
     needed = bag.asked - before
     assert made is not None
     assert np.array_equal(made, Bag()(words))
@@ -91,8 +91,10 @@ def test_where_nothing_can_be_written_vectors_are_made_all_the_same(
 def test_it_stops_when_told_to(tmp_path: Path) -> None:
     file = tmp_path / "vectors.sqlite"
     looks = iter([True, True, False])
-    assert kept.vectors(file, Encoder("bag", Bag()), texts(500), lambda: next(looks)) is None
-    assert fill(file, texts(500)) == 500 - 2 * kept.CHUNK
+    assert (
+        vector_cache.vectors(file, Encoder("bag", Bag()), texts(500), lambda: next(looks)) is None
+    )
+    assert fill(file, texts(500)) == 500 - 2 * vector_cache.CHUNK
 
 
 def test_two_processes_fill_one_file_at_once(tmp_path: Path) -> None:
@@ -114,5 +116,5 @@ def test_a_process_killed_while_it_writes_loses_only_what_it_had_not_kept(tmp_pa
             assert said.readline().startswith("chunk")
         process.kill()
     process.wait(timeout=60)
-    assert fill(file, texts(3_000)) <= 3_000 - 3 * kept.CHUNK
+    assert fill(file, texts(3_000)) <= 3_000 - 3 * vector_cache.CHUNK
     assert fill(file, texts(3_000)) == 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kevolve_mcp import api
 from kevolve_mcp.driver import Told
-from kevolve_mcp.driver.learned import lesson
+from kevolve_mcp.driver.lessons import lesson
 
 NODE = api.Node(
     "n7",

@@ -38,7 +38,7 @@ TASKS_KEPT = 32
 log = logging.getLogger(__name__)
 
 
-class Judging:
+class JudgeEndpoint:
     """An ASGI application. Who disconnects ends the work of the call.
 
     limits: of the server; a request's body is bounded by them.

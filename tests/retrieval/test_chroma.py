@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kevolve_mcp.retrieval import Meaning, shared
+from kevolve_mcp.retrieval import Meaning, chroma
 from kevolve_mcp.retrieval.models import Encoder
 from knowledge import Library, Passage, parse_page
 from knowledge.vectors import passages
@@ -70,7 +70,7 @@ def member(server: ChromaServer, tmp_path: Path) -> Member:
 
 
 def name_of(parts: Sequence[Passage]) -> str:
-    return f"kevolve-{shared.generation(parts, Encoder('bag', Bag()).identity)[:32]}"
+    return f"kevolve-{chroma.generation(parts, Encoder('bag', Bag()).identity)[:32]}"
 
 
 def test_it_is_filled_from_the_library_and_read_by_the_next(
@@ -95,7 +95,7 @@ def test_it_is_filled_from_the_library_and_read_by_the_next(
     assert hits[0] == hits[1]
     whole = passages(Library.builtin().pages())
     assert bags[0].asked > len(whole) > bags[1].asked == 2
-    with shared.Served(server.url) as held:
+    with chroma.Served(server.url) as held:
         rows = held.collection(name_of(whole)).get()
     assert {row["page"] for row in rows["metadatas"]} == {passage.page for passage in whole}
 
@@ -112,7 +112,7 @@ def test_a_short_collection_is_completed(
     server: ChromaServer, member: Member, parts: list[Passage]
 ) -> None:
     assert member.made(parts) == len(parts)
-    with shared.Served(server.url) as held:
+    with chroma.Served(server.url) as held:
         own = held.collection(name_of(parts))
         own.delete(ids=own.get()["ids"][::3])
         assert member.made(parts) == len(parts)
@@ -123,7 +123,7 @@ def test_a_short_collection_is_completed(
 def test_other_contents_of_the_same_count_are_noticed(
     server: ChromaServer, member: Member, parts: list[Passage]
 ) -> None:
-    with shared.Served(server.url) as held:
+    with chroma.Served(server.url) as held:
         held.collection(name_of(parts)).add(
             ids=[str(n) for n in range(len(parts))],
             embeddings=np.random.default_rng(0).random((len(parts), 3)),
@@ -138,7 +138,7 @@ def test_other_vectors_under_the_same_ids_are_noticed(
     server: ChromaServer, member: Member, parts: list[Passage]
 ) -> None:
     assert member.made(parts) == len(parts)
-    with shared.Served(server.url) as held:
+    with chroma.Served(server.url) as held:
         own = held.collection(name_of(parts))
         own.update(
             ids=own.get()["ids"],
@@ -161,7 +161,7 @@ def test_two_processes_build_at_once(server: ChromaServer, tmp_path: Path) -> No
     third = start("bag", tmp_path / "third.sqlite", server.url, 700)
     assert finish(third)["pages"][0] == "guidance/p7"
     assert not (tmp_path / "third.sqlite").exists()  # it had nothing to make
-    with shared.Served(server.url) as held:
+    with chroma.Served(server.url) as held:
         assert 700 in [held.collection(name).count() for name in held.names()]
 
 
@@ -205,7 +205,7 @@ def test_a_server_that_went_is_said_once_and_found_again(
 def test_a_server_that_hangs_does_not_hold_the_search(
     tmp_path: Path, parts: list[Passage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "HEARTBEAT_S", 0.5)
+    monkeypatch.setattr(chroma, "HEARTBEAT_S", 0.5)
     with ChromaServer(tmp_path) as own:
         file = tmp_path / "vectors.sqlite"
         meaning = Meaning(parts, lambda: Encoder("bag", Bag()), file, own.url, 60, 0)
