@@ -105,7 +105,7 @@ class OpenedOrder:
     announce: Callable[[str], None]
 
     async def verdicts(self) -> AsyncIterator[Verdict]:
-        progress = telling(self.announce)
+        progress = progress_to(self.announce)
         for entry in self.order.entries:
             if isinstance(entry.candidate, UsageError):
                 yield Verdict(
@@ -146,12 +146,12 @@ async def opened(
     announce(f"opening {order.task}")
     source = read_text(order.task, "task")
     task = await executor.open_task(
-        source, str(order.task), order.target, fresh=fresh, progress=telling(announce)
+        source, str(order.task), order.target, fresh=fresh, progress=progress_to(announce)
     )
     return OpenedOrder(executor, order, task, announce)
 
 
-def telling(announce: Callable[[str], None]) -> Progress:
+def progress_to(announce: Callable[[str], None]) -> Progress:
     """Signs of life as lines for a reader."""
 
     def progress(event: ProgressEvent) -> None:

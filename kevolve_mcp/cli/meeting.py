@@ -22,7 +22,7 @@ from kevolve_mcp.executors.base import tried
 from kevolve_mcp.search import interval
 
 from .calls import advice
-from .judging import OpenedOrder, telling
+from .judging import OpenedOrder, progress_to
 from .verdicts import Verdict, Won
 
 ALONE = "no other correct one was left to time it against"
@@ -70,7 +70,7 @@ async def meet(
     request = ComparisonRequest(
         candidates, order.policy, LEAST_EFFORT if order.purpose == "search" else 1.0
     )
-    progress = telling(judge.announce)
+    progress = progress_to(judge.announce)
     call = partial(judge.executor.compare, judge.task, request, order.target, progress=progress)
     try:
         comparison = await tried(call, progress)

@@ -60,10 +60,10 @@ async def wait(ctx: Context[Any], job: api.Job, wait_s: float) -> api.Job:
         return job
     limit = min(wait_s, app(ctx).settings.max_wait_s)
     running = await service(ctx)
-    return await told(ctx, lambda progress: running.wait(job.id, limit, progress=progress))
+    return await with_progress(ctx, lambda progress: running.wait(job.id, limit, progress=progress))
 
 
-async def told(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T:
+async def with_progress(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T:
     """The result of `call`, with its progress sent to the client while it lasts."""
     notes = Notes()
     failed: Exception | None = None

@@ -85,7 +85,7 @@ class Evaluating(UseCase):
             done = await recording.at_once(shared, place, parameters)
         if done is not None:
             shared.background.wake(record.id)
-            result = await telling.told(shared, parameters, done)
+            result = await telling.submitted(shared, parameters, done)
             return await _at_once(shared, "submit", record.id, result)
         return await shared.jobs.start("submit", parameters)
 

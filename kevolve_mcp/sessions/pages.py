@@ -32,7 +32,7 @@ def node_page(
     node = _find(tree, node_id)
     view = api.node(tree, node)
     stored = store.evaluations.get(node.evaluation)
-    evaluation = held_out.told(store, stored)
+    evaluation = held_out.visible(store, stored)
     if section == "source":
         body = store.candidates.get(node.candidate).source
     elif section == "context":
@@ -99,7 +99,7 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
 
 def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> api.View:
     stored = store.evaluations.get(evaluation_id)
-    e = held_out.told(store, stored)
+    e = held_out.visible(store, stored)
     if section == "source":
         body = store.candidates.get(e.candidate).source
     elif section == "assembly":

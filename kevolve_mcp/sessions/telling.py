@@ -36,7 +36,7 @@ class SubmitJob(JobKind[SubmitParameters, api.Evaluated]):
     async def run(self, parameters: SubmitParameters, progress: Progress) -> api.Evaluated:
         place = await places.find(self._shared, Location(parameters.session), progress)
         recorded = await recording.record(self._shared, place, parameters, progress)
-        return await told(self._shared, parameters, recorded)
+        return await submitted(self._shared, parameters, recorded)
 
 
 class MeasureJob(JobKind[MeasureParameters, api.Evaluated]):
@@ -81,7 +81,9 @@ async def measured(
     return replace(plain, session_id=p.session, best=api.best(tree), spent=spent)
 
 
-async def told(shared: Shared, p: SubmitParameters, recorded: recording.Recorded) -> api.Evaluated:
+async def submitted(
+    shared: Shared, p: SubmitParameters, recorded: recording.Recorded
+) -> api.Evaluated:
     """A node, beside what its session has reached with it."""
     plain = await _plain(shared, "submit", recorded.evaluation, cached=recorded.cached)
     store = await shared.store()

@@ -64,7 +64,6 @@ class Store:
         """Use `Store.open`."""
         from .approvals import Approvals
         from .asks import Asks
-        from .candidates import Candidates
         from .evaluations import Evaluations
         from .jobs import Jobs
         from .nodes import Nodes
@@ -72,7 +71,7 @@ class Store:
         from .similar import Signatures
         from .skill_uses import SkillUses
         from .skills import Skills
-        from .tasks import Tasks
+        from .tasks import Candidates, Tasks
 
         self.home = home
         self.artifacts = artifacts

@@ -25,11 +25,11 @@ from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.tree import Ask
 
-from .constraints import format_rules
 from .layout import AskSection
 from .machine import about, device, rates
 from .shown import LEARNED, START, page_key, source_key
 from .starts import SimilarStart, Start
+from .templates import format_rules
 from .wording import log_end, met_line, one_line, quoted, said, settings
 
 

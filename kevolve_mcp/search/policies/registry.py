@@ -6,9 +6,8 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from .base import SelectionPolicy
+from .base import FakePolicy, SelectionPolicy
 from .evolutionary import Evolutionary
-from .fake import FakePolicy
 from .greedy import Greedy
 from .mcts import TreeSearch
 

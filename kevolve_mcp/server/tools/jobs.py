@@ -15,7 +15,7 @@ from kevolve_mcp.errors import UsageError
 
 from .. import arguments as a
 from ..context import app, service
-from ..jobs import checked, job_answer, told, wait
+from ..jobs import checked, job_answer, wait, with_progress
 from ..results import JobsReply, Phrase, answer, said
 from ..wording import rest
 
@@ -39,7 +39,7 @@ async def job_wait(
     if session_id:
         limit = min(wait_s, app(ctx).settings.max_wait_s)
         running = await service(ctx)
-        ended = await told(
+        ended = await with_progress(
             ctx, lambda progress: running.wait_any(session_id, limit, progress=progress)
         )
         if ended is not None:

@@ -13,7 +13,7 @@ from harness.types import to_json
 from .. import knowledge, looking
 from ..arguments import parse_target
 from ..context import service
-from ..jobs import told
+from ..jobs import with_progress
 from ..results import KnowledgeReply, MachineReply, ViewReply, answer, said
 from ..wording import rest
 
@@ -26,7 +26,7 @@ async def target_describe(
     first when session_open refuses a target."""
     name = parse_target(target) if target else ""
     running = await service(ctx)
-    view = await told(ctx, lambda progress: running.describe(name))
+    view = await with_progress(ctx, lambda progress: running.describe(name))
     phrase = rest.machine(view, name)
     return answer(phrase, MachineReply(**said(phrase), machine=to_json(view)))
 
