@@ -99,8 +99,8 @@ Say = Callable[[Action], str]
 
 def plainly(action: Action) -> str:
     """Return the action in words of no surface: "view (session s-1, node n3)"."""
-    given = {k: v for k, v in action.as_json().items() if k not in ("verb", "purpose")}
-    known = ", ".join(f"{name} {value}" for name, value in given.items())
+    values = {k: v for k, v in action.as_json().items() if k not in ("verb", "purpose")}
+    known = ", ".join(f"{name} {value}" for name, value in values.items())
     return action.verb.replace("_", " ") + (f" ({known})" if known else "")
 
 
@@ -109,7 +109,7 @@ def read_actions(data: object) -> tuple[Action, ...]:
 
     What this version does not know is left out: the other side may be newer.
     """
-    found = []
+    actions = []
     for each in data if isinstance(data, list | tuple) else ():
         if isinstance(each, Mapping) and each.get("verb") in get_args(Verb):
             known = {
@@ -118,8 +118,8 @@ def read_actions(data: object) -> tuple[Action, ...]:
                 if isinstance(each.get(name), int if name == "cursor" else str)
             }
             if known.get("setting", "") in get_args(Setting):
-                found.append(Action(**known))
-    return tuple(found)
+                actions.append(Action(**known))
+    return tuple(actions)
 
 
 def sentences(actions: Iterable[Action], say: Say) -> str:

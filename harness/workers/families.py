@@ -251,7 +251,7 @@ def _moved(values: Any, generator: Any) -> Any:
 
     axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
     chosen = [axis for axis in axes if _draw(generator) < 0.5] or axes[:1]
-    if len(chosen) == len(axes):  # a slice has several elements: of one axis it is the whole
+    if axes and len(chosen) == len(axes):  # such a slice would be one value
         chosen.pop(_index(len(axes), generator))
     shape = [extent if axis in chosen else 1 for axis, extent in enumerate(values.shape)]
 

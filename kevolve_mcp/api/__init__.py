@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kevolve_mcp.lazy import loader
 
 if TYPE_CHECKING:
-    from .asks import Ask, AskBatch, ask
-    from .evaluations import Evaluation, Signal, evaluation, processes
+    from .evaluations import Evaluation, Signal, evaluation, facts, processes
     from .jobs import Error, Job, JobKind, answered, job
     from .knowledge import Hit, Hits, Page, hits, page
     from .machines import MachineSummary, machine
@@ -21,18 +20,20 @@ if TYPE_CHECKING:
     from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Trial, Tuned
     from .schema import outline
     from .sessions import (
+        Ask,
+        AskBatch,
         Exported,
         Left,
         Session,
         Similar,
         TaskCase,
+        ask,
         exported,
         left,
         session,
         similar,
     )
     from .skills import Skill, SkillCounts, SkillDetail, skill
-    from .stages import facts
     from .views import View, view
 
 __all__ = [
@@ -89,8 +90,7 @@ __all__ = [
 __getattr__ = loader(
     __name__,
     {
-        "asks": ("Ask", "AskBatch", "ask"),
-        "evaluations": ("Evaluation", "Signal", "evaluation", "processes"),
+        "evaluations": ("Evaluation", "Signal", "evaluation", "facts", "processes"),
         "jobs": ("Error", "Job", "JobKind", "answered", "job"),
         "knowledge": ("Hit", "Hits", "Page", "hits", "page"),
         "machines": ("MachineSummary", "machine"),
@@ -107,6 +107,9 @@ __getattr__ = loader(
         ),
         "schema": ("outline",),
         "sessions": (
+            "Ask",
+            "AskBatch",
+            "ask",
             "Exported",
             "Left",
             "Session",
@@ -118,7 +121,6 @@ __getattr__ = loader(
             "similar",
         ),
         "skills": ("Skill", "SkillCounts", "SkillDetail", "skill"),
-        "stages": ("facts",),
         "views": ("View", "view"),
     },
 )

@@ -109,45 +109,108 @@ def _processes(kept: dict[str, Any]) -> int:
 
 
 def evaluation(
-    found: Domain, identifier: str = "", *, held_out: bool = True, record: bool = False
+    domain: Domain, identifier: str = "", *, held_out: bool = True, record: bool = False
 ) -> Evaluation:
     """Show an evaluation.
 
     Args:
-        found: The domain's value.
+        domain: The domain's value.
         identifier: Its name in the store.
         held_out: Whether held-out cases are shown, as at the end of a session.
         record: With logs, facts of the machine and evidence of signals, which answers to agents
             leave out.
     """
-    environment = found.environment
+    environment = domain.environment
     return Evaluation(
         id=identifier,
-        candidate=found.candidate,
-        status=found.status,
-        message=found.message,
-        purpose=found.purpose,
-        through=found.through,
-        fitness=found.fitness,
-        interval=interval(found.cases) if found.fitness else None,
-        eligible=found.eligible,
+        candidate=domain.candidate,
+        status=domain.status,
+        message=domain.message,
+        purpose=domain.purpose,
+        through=domain.through,
+        fitness=domain.fitness,
+        interval=interval(domain.cases) if domain.fitness else None,
+        eligible=domain.eligible,
         signals=tuple(
             Signal(s.name, s.message, s.kind, dict(s.evidence) if record else {})
-            for s in found.signals
+            for s in domain.signals
         ),
-        cases=tuple(c for c in found.cases if held_out or not c.held_out),
-        stages={s.stage: "ok" if s.ok else s.message or "failed" for s in found.stages},
-        stage_seconds={s.stage: round(s.seconds, 2) for s in found.stages},
-        target=found.target,
+        cases=tuple(c for c in domain.cases if held_out or not c.held_out),
+        stages={s.stage: "ok" if s.ok else s.message or "failed" for s in domain.stages},
+        stage_seconds={s.stage: round(s.seconds, 2) for s in domain.stages},
+        target=domain.target,
         device=environment.device,
         toolchain=environment.toolchain,
         isolation=environment.isolation,
-        seconds=found.seconds,
-        processes=processes(found),
-        device_seconds=found.device_seconds,
-        language=found.language,
-        policy=found.policy,
-        protocol=found.protocol,
-        logs={s.stage: s.log for s in found.stages if s.log} if record else {},
+        seconds=domain.seconds,
+        processes=processes(domain),
+        device_seconds=domain.device_seconds,
+        language=domain.language,
+        policy=domain.policy,
+        protocol=domain.protocol,
+        logs={s.stage: s.log for s in domain.stages if s.log} if record else {},
         facts=dict(environment.facts) if record else {},
     )
+
+
+# of a stage's data: name -> text from the judge, name -> {"artifact", "characters"} in the store
+LISTINGS = "listings"
+KERNELS = 12  # in an answer; the section "profile" has all
+LOG = 1500  # characters of the end of a log
+_BRIEF = (
+    "kernel",
+    "configuration",
+    "cases",
+    "launches",
+    "registers",
+    "spills",
+    "stack_bytes",
+    "shared_bytes",
+    "matrix_instructions",
+)
+
+
+def facts(evaluation: Domain) -> dict[str, Any]:
+    """Show what build and profile found, by stage, and the end of the log of the stage that
+    failed."""
+    by_stage: dict[str, Any] = {
+        s.stage: _brief(s.data)
+        for s in evaluation.stages
+        if s.data and s.stage in ("build", "profile")
+    }
+    if evaluation.status != "correct" and (
+        log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")
+    ):
+        by_stage["log"] = {"end": log[-LOG:]}
+    return by_stage
+
+
+def _brief(data: dict[str, Any]) -> dict[str, Any]:
+    """A stage's data with names of listings instead of their places, and the first kernels in few
+    words."""
+    short = {
+        name: value for name, value in data.items() if name not in (LISTINGS, "kernels", "loops")
+    }
+    if LISTINGS in data:
+        short[LISTINGS] = list(data[LISTINGS])[: 4 * KERNELS]
+    if "loops" in data:
+        short["loops"] = data["loops"][:KERNELS]
+        short["loops_not_shown"] = max(0, len(data["loops"]) - KERNELS)
+    if "kernels" in data:
+        rows = sorted(data["kernels"], key=lambda k: bool(k.get("autotuned_alternative")))
+        short["kernels"] = [_row(row) for row in rows[:KERNELS]]
+        short["kernels_not_shown"] = max(0, len(rows) - KERNELS)
+    return short
+
+
+def _row(kernel: dict[str, Any]) -> dict[str, Any]:
+    row = {name: kernel[name] for name in _BRIEF if name in kernel}
+    occupancy = kernel.get("occupancy", {})
+    row["occupancy"] = {
+        name: occupancy[name] for name in ("fraction", "limiter") if name in occupancy
+    }
+    if kernel.get("refused"):
+        row["refused"] = kernel["refused"]
+    if kernel.get("autotuned_alternative"):
+        row["autotuned_alternative"] = True
+    return row

@@ -51,24 +51,25 @@ class Page:
     """Where the rest begins; None: there is none."""
 
 
-def hits(found: Results) -> Hits:
+def hits(results: Results) -> Hits:
     """Show what a search found."""
     return Hits(
         tuple(
-            Hit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section) for h in found.hits
+            Hit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section)
+            for h in results.hits
         ),
-        found.total,
-        found.next_cursor,
-        found.note,
-        found.fits,
+        results.total,
+        results.next_cursor,
+        results.note,
+        results.fits,
     )
 
 
-def page(found: Reading, text: str) -> Page:
+def page(reading: Reading, text: str) -> Page:
     """Show a page.
 
     Args:
-        found: The domain's value.
+        reading: The domain's value.
         text: Its text as a reader gets it, quoted where other sessions worded it.
     """
-    return Page(found.id, found.title, text, found.next_offset)
+    return Page(reading.id, reading.title, text, reading.next_offset)

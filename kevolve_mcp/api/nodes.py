@@ -64,44 +64,44 @@ class Node:
     """ "parameter search" where no author wrote it."""
 
 
-def node(tree: Tree, found: Domain) -> Node:
+def node(tree: Tree, domain: Domain) -> Node:
     """Show a node, with its effect on the best of its parents, and "improved" or "regressed" among
     the signals where that is certain."""
-    effect = versus_parent(tree, found)
-    certain = effect.change in ("improved", "regressed") and effect.change not in found.signals
+    effect = versus_parent(tree, domain)
+    certain = effect.change in ("improved", "regressed") and effect.change not in domain.signals
     return Node(
-        id=found.id,
-        parents=found.parents,
-        status=found.status,
-        fitness=found.fitness,
-        interval=found.interval,
-        eligible=found.eligible,
-        role=found.role,
-        origin=found.origin,
-        hypothesis=found.hypothesis,
-        predicted_speedup=found.predicted_speedup,
+        id=domain.id,
+        parents=domain.parents,
+        status=domain.status,
+        fitness=domain.fitness,
+        interval=domain.interval,
+        eligible=domain.eligible,
+        role=domain.role,
+        origin=domain.origin,
+        hypothesis=domain.hypothesis,
+        predicted_speedup=domain.predicted_speedup,
         versus_parent=effect.ratio,
         versus_parent_interval=effect.interval,
-        versus_parent_change=effect.change if found.parents else None,
-        signals=(*((effect.change,) if certain else ()), *found.signals),
-        params=dict(found.params),
-        structure=found.structure,
-        evaluation_id=found.evaluation,
-        ask_id=f"a{found.ask}" if found.ask is not None else "",
-        candidate=found.candidate,
-        created=found.created,
-        approved_by=found.approved_by,
-        met=found.met,
-        provenance=str(found.author) if found.automatic else "",
+        versus_parent_change=effect.change if domain.parents else None,
+        signals=(*((effect.change,) if certain else ()), *domain.signals),
+        params=dict(domain.params),
+        structure=domain.structure,
+        evaluation_id=domain.evaluation,
+        ask_id=f"a{domain.ask}" if domain.ask is not None else "",
+        candidate=domain.candidate,
+        created=domain.created,
+        approved_by=domain.approved_by,
+        met=domain.met,
+        provenance=str(domain.author) if domain.automatic else "",
     )
 
 
 def best(tree: Tree) -> Node | None:
     """Show the best node, None where none may win."""
-    found = tree.best()
-    return node(tree, found) if found is not None else None
+    leader = tree.best()
+    return node(tree, leader) if leader is not None else None
 
 
-def lineage(tree: Tree, found: Domain) -> tuple[Node, ...]:
+def lineage(tree: Tree, domain: Domain) -> tuple[Node, ...]:
     """Show the path from the root to a node along first parents."""
-    return tuple(node(tree, n) for n in tree.trajectory(found.id))
+    return tuple(node(tree, n) for n in tree.trajectory(domain.id))

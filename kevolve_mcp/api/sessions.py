@@ -1,12 +1,14 @@
-"""One session as every surface shows it."""
+"""One session, and what to write next in it, as every surface shows them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness.types import Budget, Evaluation, Spent, Task
+from harness.types import Budget, Evaluation, Spent, Task, to_json
+from kevolve_mcp import search
 from kevolve_mcp.search import Tree, interval
+from kevolve_mcp.synthesis.ask import AskContext
 
 from .nodes import Node, best
 
@@ -182,33 +184,82 @@ def left(budget: Budget, spent: Spent) -> Left | None:
     def whole(limit: int | None, used: int) -> int | None:
         return None if limit is None else max(0, limit - used)
 
-    found = Left(
+    remaining = Left(
         whole(budget.evaluations, spent.evaluations),
         rest(budget.seconds, spent.seconds),
         rest(budget.device_seconds, spent.device_seconds),
         whole(budget.tokens, spent.tokens),
         rest(budget.usd, spent.usd),
     )
-    return None if found == Left() else found
+    return None if remaining == Left() else remaining
 
 
-def similar(found: SimilarFound) -> Similar:
+def similar(domain: SimilarFound) -> Similar:
     """Show a kernel of a similar task."""
     return Similar(
-        task=found.task,
-        session=found.session,
-        node=found.node,
-        target=found.target,
-        language=found.language,
-        device=found.device,
-        similarity=found.similarity,
-        fitness=found.fitness,
-        confirmed=found.confirmed,
-        same_task=found.same_task,
-        differs=found.differs,
+        task=domain.task,
+        session=domain.session,
+        node=domain.node,
+        target=domain.target,
+        language=domain.language,
+        device=domain.device,
+        similarity=domain.similarity,
+        fitness=domain.fitness,
+        confirmed=domain.confirmed,
+        same_task=domain.same_task,
+        differs=domain.differs,
     )
 
 
 def exported(node: str, measured: Evaluation) -> Exported:
     """Show what a session ended with."""
     return Exported(node, measured.fitness, interval(measured.cases))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request for a next candidate."""
+
+    context: AskContext
+    """What authors get as data, its `text` the universal operator's context."""
+    knowledge: tuple[str, ...] = ()
+    """Ids of pages worth reading."""
+    answered_by: str = ""
+    """The node that answered it, "" while it is open."""
+    lease_until: float = 0.0
+    """Seconds of the epoch after which it may be given to somebody else."""
+    repeated: bool = False
+    """Whether it was open already."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as structured content, the context without its text: that is the answer's
+        own."""
+        data: dict[str, Any] = to_json(self)
+        data["context"] = self.context.as_json()
+        return data
+
+
+@dataclass(frozen=True)
+class AskBatch:
+    """What to write next, or why the search should stop."""
+
+    session: Session
+    asks: tuple[Ask, ...] = ()
+    """None where it has ended."""
+    ended: str = ""
+    """Why the search should stop, "" while it goes on."""
+    ended_detail: str = ""
+    """The same in a sentence."""
+
+
+def ask(tree: Tree, domain: search.Ask, context: AskContext, knowledge: tuple[str, ...]) -> Ask:
+    """Show an ask.
+
+    Args:
+        tree: As it stands; its nodes say whether the ask is answered.
+        domain: The domain's value.
+        context: What was composed for its author.
+        knowledge: Ids of the pages that were chosen for it.
+    """
+    answers = [n.id for n in tree.nodes if n.ask == domain.seq]
+    return Ask(context, knowledge, ", ".join(answers), domain.lease_until)

@@ -1,15 +1,22 @@
-"""`kevolve approve`: a person lets a node pass."""
+"""`kevolve approve`: a person lets a node pass; and how what only a person says reaches the home of
+this machine. No tool of the server does it."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+import getpass
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from kevolve_mcp.errors import UsageError
+
 from .options import Json, NodeId, SessionId
-from .person import at_home, name_of
 from .terminal import print_json, say
+
+if TYPE_CHECKING:
+    from kevolve_mcp.sessions import Service
 
 
 def approve(
@@ -28,11 +35,39 @@ def approve(
     approval = at_home(
         "an approval is given", lambda service: service.approve(session, node, name_of(by), note)
     )
-    found = dataclasses.asdict(approval)
+    fields = dataclasses.asdict(approval)
     if json:
-        print_json(found)
+        print_json(fields)
     else:
         say(
             f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` "
             "confirms and exports it."
         )
+
+
+T = TypeVar("T")
+
+
+def at_home(what: str, work: Callable[[Service], Awaitable[T]]) -> T:
+    """The answer of a service on this machine's home that runs no job. what: "an approval is
+    given". Raises UsageError where a server is named: then the home is elsewhere."""
+    import anyio
+
+    from .backend import choose
+
+    async def run() -> T:
+        async with choose().service(what) as service:
+            return await work(service)
+
+    return anyio.run(run)
+
+
+def name_of(by: str) -> str:
+    """The name that was given, else the user's login name. Raises UsageError where there is
+    neither."""
+    try:
+        return by or getpass.getuser()
+    except (KeyError, OSError):  # no entry for this user, as in some containers
+        raise UsageError(
+            "this user has no name on this machine.", "Say who decides: --by NAME."
+        ) from None

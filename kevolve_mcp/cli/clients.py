@@ -170,16 +170,16 @@ def _read(file: Path) -> str:
 
 def _replace(file: Path, text: str) -> None:
     """All of it or nothing: the file is the user's."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside.touch(0o600)
-        beside.write_text(text, encoding="utf-8")
+        draft.touch(0o600)
+        draft.write_text(text, encoding="utf-8")
         if file.exists():
-            shutil.copymode(file, beside)
-        beside.replace(file.resolve())
+            shutil.copymode(file, draft)
+        draft.replace(file.resolve())
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise UsageError(
             f"{file} cannot be written: {error.strerror}",
             "Without --write the entry is printed, to be put in by hand.",

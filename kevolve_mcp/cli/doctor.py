@@ -16,12 +16,12 @@ def doctor(python: Python = "", server: Server = "", token: Token = "", json: Js
 
     from .backend import choose
 
-    found = anyio.run(choose(server, token).diagnose, python)
+    diagnosis = anyio.run(choose(server, token).diagnose, python)
     if json:
-        print_json(found.as_json())
+        print_json(diagnosis.as_json())
     else:
         from .render.machine import machine_view
 
-        show(machine_view(found))
-    if not found.ready:
+        show(machine_view(diagnosis))
+    if not diagnosis.ready:
         raise typer.Exit(EXIT_FAILURE)

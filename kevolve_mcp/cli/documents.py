@@ -46,13 +46,13 @@ def add(
 
     said = announcer(quiet=json)
     with _documents() as documents:
-        found = documents.add(folder, vendor, arch, name, lambda path: said(f"reading {path}"))
+        registered = documents.add(folder, vendor, arch, name, lambda path: said(f"reading {path}"))
     if json:
-        return print_json(_as_json(found))
-    show(document_table(found))
+        return print_json(_as_json(registered))
+    show(document_table(registered))
     return say(
-        f"Proposed from their words; to change what leads to a document, edit {found.review}\n"
-        f"Search: kevolve knowledge search --target {found.target} WORDS"
+        f"Proposed from their words; to change what leads to a document, edit {registered.review}\n"
+        f"Search: kevolve knowledge search --target {registered.target} WORDS"
     )
 
 
@@ -67,24 +67,26 @@ def list_documents(
     from .terminal import show
 
     with _documents() as documents:
-        found, problems = documents.registered()
+        registrations, problems = documents.registered()
     if name:
-        found = tuple(r for r in found if r.name == name)
-        if not found:
+        registrations = tuple(r for r in registrations if r.name == name)
+        if not registrations:
             raise UsageError(
                 f"no documents are registered as {name!r:.60}",
                 "`kevolve knowledge list` names all.",
             )
     if json:
-        return print_json({"registered": [_as_json(r) for r in found], "problems": list(problems)})
-    if not found and not problems:
+        return print_json(
+            {"registered": [_as_json(r) for r in registrations], "problems": list(problems)}
+        )
+    if not registrations and not problems:
         return say(
             "no documents are registered; kevolve knowledge add DIR --vendor NAME --arch NAME does "
             "it"
         )
-    if found:
-        show(document_table(found[0]) if name else registration_table(found))
-    for problem in [*problems, *(note for r in found for note in r.notes)]:
+    if registrations:
+        show(document_table(registrations[0]) if name else registration_table(registrations))
+    for problem in [*problems, *(note for r in registrations for note in r.notes)]:
         say(f"note: {problem}")
     return None
 
@@ -122,7 +124,7 @@ def gaps(
 
     path = choose().home("what was asked in vain is kept") / "gaps.db"
     try:
-        found = Gaps(path).listed(limit)
+        missing = Gaps(path).listed(limit)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
             f"{path} cannot be read: {error}.", "Remove it; it is begun anew."
@@ -136,12 +138,12 @@ def gaps(
                 "count": g.count,
                 "last": g.last,
             }
-            for g in found
+            for g in missing
         ]
         return print_json({"gaps": rows})
-    if not found:
+    if not missing:
         return typer.echo("every question so far found a page")
-    return show(gap_table(found))
+    return show(gap_table(missing))
 
 
 @contextmanager
@@ -155,7 +157,7 @@ def _documents() -> Iterator[Documents]:
     yield Documents(home / "documents", recheck_s=0.0)
 
 
-def _as_json(found: Registered) -> dict[str, Any]:
+def _as_json(document: Registered) -> dict[str, Any]:
     documents = [
         {
             "path": d.path,
@@ -167,12 +169,12 @@ def _as_json(found: Registered) -> dict[str, Any]:
             "reviewed": d.reviewed,
             "problem": d.problem,
         }
-        for d in found.documents
+        for d in document.documents
     ]
     head = {
-        "name": found.name,
-        "target": found.target,
-        "folder": str(found.folder),
-        "review": str(found.review),
+        "name": document.name,
+        "target": document.target,
+        "folder": str(document.folder),
+        "review": str(document.review),
     }
-    return {**head, "documents": documents, "notes": list(found.notes)}
+    return {**head, "documents": documents, "notes": list(document.notes)}

@@ -11,14 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from kevolve_mcp.errors import KEvolveError, UsageError, innermost, io_message, shortened
 from kevolve_mcp.synthesis.wording import printable
 
 from .calls import advice
-from .listing import ListingGroup
 from .terminal import settle
+
+
+class ListingGroup(TyperGroup):
+    """Lists each command with the first paragraph of its docstring, however that is wrapped: rich
+    would keep its line ends."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for command in self.commands.values():
+            if command.help and not command.short_help:
+                command.short_help = " ".join(command.help.split("\n\n")[0].split())
+        super().format_help(ctx, formatter)
+
 
 EXIT_FAILURE = 1  # the call was right, the outcome was not
 EXIT_USAGE = 2  # the caller can fix it
@@ -34,8 +45,8 @@ class Invocation:
 
 def as_dict(error: BaseException) -> dict[str, Any]:
     """The form in which `--json` prints a failure under the key "error"."""
-    found = _as_dict(error)
-    return {**found, "message": shortened(found["message"]), "hint": shortened(found["hint"])}
+    failure = _as_dict(error)
+    return {**failure, "message": shortened(failure["message"]), "hint": shortened(failure["hint"])}
 
 
 def _as_dict(error: BaseException) -> dict[str, Any]:
@@ -100,11 +111,11 @@ class Teaching:
     ) -> Any:
         """Ends the process, as the base class does."""
         settle()
-        given = list(sys.argv[1:] if args is None else args)
-        options = given[: given.index("--")] if "--" in given else given
+        arguments = list(sys.argv[1:] if args is None else args)
+        options = arguments[: arguments.index("--")] if "--" in arguments else arguments
         run = super().main  # type: ignore[misc]
         try:
-            code = run(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            code = run(arguments, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except Exception as error:
             reason = innermost(error)

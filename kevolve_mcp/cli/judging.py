@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
-from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
-from kevolve_mcp.executors.retrying import tried
+from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent, tried
 
 from .calls import advice
 from .files import find_task, read_text
@@ -106,7 +105,7 @@ class OpenedOrder:
     announce: Callable[[str], None]
 
     async def verdicts(self) -> AsyncIterator[Verdict]:
-        progress = telling(self.announce)
+        progress = progress_to(self.announce)
         for entry in self.order.entries:
             if isinstance(entry.candidate, UsageError):
                 yield Verdict(
@@ -147,12 +146,12 @@ async def opened(
     announce(f"opening {order.task}")
     source = read_text(order.task, "task")
     task = await executor.open_task(
-        source, str(order.task), order.target, fresh=fresh, progress=telling(announce)
+        source, str(order.task), order.target, fresh=fresh, progress=progress_to(announce)
     )
     return OpenedOrder(executor, order, task, announce)
 
 
-def telling(announce: Callable[[str], None]) -> Progress:
+def progress_to(announce: Callable[[str], None]) -> Progress:
     """Signs of life as lines for a reader."""
 
     def progress(event: ProgressEvent) -> None:

@@ -11,9 +11,9 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from . import documents
-from .listing import ListingGroup
+from .approve import at_home
+from .failures import ListingGroup
 from .options import Json, Language, Python, Server, Target, Token
-from .person import at_home
 from .terminal import announcer, print_json, say
 
 if TYPE_CHECKING:
@@ -130,15 +130,15 @@ def similar(
 
     from .files import find_task
 
-    name, found = _similar(find_task(task), target, language, limit, python, quiet=json)
+    name, kernels = _similar(find_task(task), target, language, limit, python, quiet=json)
     if json:
-        return print_json({"task": name, "similar": [to_json(view) for view in found]})
+        return print_json({"task": name, "similar": [to_json(view) for view in kernels]})
     from kevolve_mcp.server.wording.sessions import similar_line
 
-    for view in found:
+    for view in kernels:
         say(similar_line(view))
         typer.echo(f"  kevolve show {view.session} {view.node} --section source")
-    if not found:
+    if not kernels:
         say(f"No session of this home holds a kernel of a task like {name}.")
     return None
 

@@ -120,16 +120,16 @@ def pages(
     """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
     from .backend import look_through
 
-    found = [answer.data["data"] for answer in look_through(backend, "tree_view", arguments)]
-    rows = {row["id"]: row for data in found for row in data.get(field, ())}
-    return dict(found[0]), list(rows.values())
+    parts = [answer.data["data"] for answer in look_through(backend, "tree_view", arguments)]
+    rows = {row["id"]: row for data in parts for row in data.get(field, ())}
+    return dict(parts[0]), list(rows.values())
 
 
 def _show(arguments: dict[str, Any], backend: Backend, json: bool) -> None:
     from .backend import look_through
 
-    given = {name: value for name, value in arguments.items() if value}
-    pieces = look_through(backend, "tree_view", given)
+    named = {name: value for name, value in arguments.items() if value}
+    pieces = look_through(backend, "tree_view", named)
     heading, data = str(pieces[0].data["verdict"]), dict(pieces[0].data["data"])
     if not json and arguments.get("section") == "cases" and data.get("evaluation"):
         return _show_cases(heading, data["evaluation"])

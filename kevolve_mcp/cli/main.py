@@ -17,7 +17,7 @@ COMMANDS = {
     "connect": "clients.connect",
     "optimize": "optimize.optimize",
     "evaluate": "evaluate.evaluate",
-    "compile": "compile.compile",
+    "compile": "candidates.compile",
     "tree": "looking.tree",
     "show": "looking.show",
     "diff": "looking.diff",
@@ -25,7 +25,7 @@ COMMANDS = {
     "export": "export.export",
     "sessions": "looking.sessions",
     "doctor": "doctor.doctor",
-    "template": "template.template",
+    "template": "candidates.template",
     "knowledge": "knowledge.app",
     "skills": "skills.app",
 }
@@ -58,13 +58,13 @@ class Commands(MutableMapping[str, Any]):
 
 def _command(name: str) -> Any:
     module, attribute = COMMANDS[name].split(".")
-    found = getattr(import_module(f".{module}", __package__), attribute)
-    if isinstance(found, typer.Typer):
-        command = typer.main.get_command(found)
+    function = getattr(import_module(f".{module}", __package__), attribute)
+    if isinstance(function, typer.Typer):
+        command = typer.main.get_command(function)
         command.name = name
         return command
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(found)
+    alone.command(name)(function)
     return typer.main.get_command(alone)
 
 

@@ -18,11 +18,11 @@ from harness.types import (
     HeadToHead,
 )
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
-from kevolve_mcp.executors.retrying import tried
+from kevolve_mcp.executors.base import tried
 from kevolve_mcp.search import interval
 
 from .calls import advice
-from .judging import OpenedOrder, telling
+from .judging import OpenedOrder, progress_to
 from .verdicts import Verdict, Won
 
 ALONE = "no other correct one was left to time it against"
@@ -70,24 +70,26 @@ async def meet(
     request = ComparisonRequest(
         candidates, order.policy, LEAST_EFFORT if order.purpose == "search" else 1.0
     )
-    progress = telling(judge.announce)
+    progress = progress_to(judge.announce)
     call = partial(judge.executor.compare, judge.task, request, order.target, progress=progress)
     try:
-        found = await tried(call, progress)
+        comparison = await tried(call, progress)
     except (EvaluatorUnavailable, TaskRefused, Unavailable) as error:
         why = f"not timed against others: {error.message}. {advice(error)}".strip()
         for place in able:
             known[place] = replace(known[place], not_compared=why)
         return FileMeeting((), notes=_notes(known)), known
     for number, place in enumerate(able):
-        known[place] = _with(known[place], found, number, labels)
+        known[place] = _with(known[place], comparison, number, labels)
     lost = [
         f"{v.candidate} slows a protected case down, so it is not eligible, whatever it wins"
         for v in (known[place] for place in able)
         if v.head_to_head and not v.eligible
     ]
     notes = (*_notes(known), *lost)
-    return FileMeeting(labels, found.in_order(), found.processes, found.seconds, notes), known
+    return FileMeeting(
+        labels, comparison.in_order(), comparison.processes, comparison.seconds, notes
+    ), known
 
 
 def _ranked(verdicts: Sequence[Verdict]) -> list[int]:
@@ -127,8 +129,10 @@ def _bounds(verdict: Verdict) -> tuple[float, float]:
     return interval(verdict.cases) or (0.0, float("inf"))
 
 
-def _with(verdict: Verdict, found: HeadToHead, number: int, labels: tuple[str, ...]) -> Verdict:
-    evaluation = found.evaluations[number]
+def _with(
+    verdict: Verdict, comparison: HeadToHead, number: int, labels: tuple[str, ...]
+) -> Verdict:
+    evaluation = comparison.evaluations[number]
     if evaluation.status != "correct":
         why = (
             f"correct when it was judged alone, {evaluation.status} with the fresh inputs of the "
@@ -136,15 +140,15 @@ def _with(verdict: Verdict, found: HeadToHead, number: int, labels: tuple[str, .
         )
         changed = Verdict.of(verdict.candidate, evaluation, verdict.reference_cases)
         return replace(changed, not_compared=why)
-    duels = [found.duel(number, other) for other in range(len(labels))]
+    duels = [comparison.duel(number, other) for other in range(len(labels))]
     won = tuple(Won(labels[d.second], d.ratio, d.interval, d.verdict, d.cases) for d in duels if d)
     return replace(verdict, head_to_head=won, not_compared="" if won else ALONE)
 
 
 def _notes(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
     """Why some were not compared, each reason once."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.not_compared:
-            found.setdefault(verdict.not_compared, []).append(verdict.candidate)
-    return tuple(f"{', '.join(names)}: {why}" for why, names in found.items())
+            reasons.setdefault(verdict.not_compared, []).append(verdict.candidate)
+    return tuple(f"{', '.join(names)}: {why}" for why, names in reasons.items())

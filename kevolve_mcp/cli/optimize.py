@@ -287,13 +287,13 @@ def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:
             "no task named", "kevolve optimize TASK  or  kevolve optimize --resume SESSION"
         )
     sources = {name: ctx.get_parameter_source(name) for name in DESCRIBING}
-    given = [
+    ignored = [
         name
         for name, source in sources.items()
         if source is not None and source.name == "COMMANDLINE"
     ]
-    if resume and given:
-        word = "TASK" if given[0] == "task" else f"--{given[0].replace('_', '-')}"
+    if resume and ignored:
+        word = "TASK" if ignored[0] == "task" else f"--{ignored[0].replace('_', '-')}"
         raise UsageError(
             f"--resume takes no {word}",
             "The session knows what it searches for and how. --evaluations, --minutes, --tokens "

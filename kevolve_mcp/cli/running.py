@@ -82,8 +82,8 @@ def usual_budget(named: Budget, author: str) -> Budget:
 def start_beside(spec: SessionSpec) -> SessionSpec:
     """With the kernel that lies beside the task as its start, where none is named."""
     language = spec.language or TargetName.parse(spec.target).usual_language
-    found = "" if spec.start else companion_start(spec.task.path, language)
-    return replace(spec, start=Text(path=found)) if found else spec
+    companion = "" if spec.start else companion_start(spec.task.path, language)
+    return replace(spec, start=Text(path=companion)) if companion else spec
 
 
 def _sent(spec: SessionSpec, backend: Backend) -> SessionSpec:
@@ -92,10 +92,10 @@ def _sent(spec: SessionSpec, backend: Backend) -> SessionSpec:
     return replace(spec, task=backend.text(Path(spec.task.path), "task"), start=start)
 
 
-def _remarks(asked: SessionSpec, spec: SessionSpec, backend: Backend) -> list[str]:
+def _remarks(requested: SessionSpec, spec: SessionSpec, backend: Backend) -> list[str]:
     """What the reader should know of the files that are taken."""
     remarks = []
-    if spec.start != asked.start:
+    if spec.start != requested.start:
         remarks.append(
             f"starting from {spec.start.path}, which lies beside the task (another one: --start "
             "FILE)"

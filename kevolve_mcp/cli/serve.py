@@ -97,8 +97,8 @@ def serve(
     from kevolve_mcp.settings import Settings
 
     _check(ctx, http=http)
-    given = {"home": home, "python": python}
-    settings = Settings(**{name: value for name, value in given.items() if value})
+    options = {"home": home, "python": python}
+    settings = Settings(**{name: value for name, value in options.items() if value})
     try:
         if not http:
             return run(settings)

@@ -10,9 +10,9 @@ import typer
 
 from kevolve_mcp.errors import UsageError
 
-from .listing import ListingGroup
+from .approve import at_home, name_of
+from .failures import ListingGroup
 from .options import Json
-from .person import at_home, name_of
 from .terminal import print_json, say
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ State = Annotated[
 def list_(state: State = "", json: Json = False) -> None:
     """List all skills: state, measurements, how often they were shown and used, in how many
     sessions they helped."""
-    found = _run(lambda service: service.skills(_state(state)))
+    skills = _run(lambda service: service.skills(_state(state)))
     if json:
-        return _print({"skills": found})
-    for counts in found:
+        return _print({"skills": skills})
+    for counts in skills:
         say(_line(counts))
-    if not found:
+    if not skills:
         typer.echo("There is none.")
     return None
 
@@ -58,16 +58,16 @@ def review(json: Json = False) -> None:
     async def read(service: Service) -> list[api.SkillDetail]:
         return [await service.skill(c.id) for c in await service.skills("proposed")]
 
-    found = _run(read)
+    details = _run(read)
     if json:
-        return _print({"skills": found})
-    for detail in found:
+        return _print({"skills": details})
+    for detail in details:
         _show(detail)
         typer.echo(
             f"\nkevolve skills accept {detail.counts.id}, or: kevolve skills retire "
             f"{detail.counts.id}\n"
         )
-    if not found:
+    if not details:
         typer.echo("Nothing waits for a decision.")
     return None
 

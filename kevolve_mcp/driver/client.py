@@ -99,11 +99,12 @@ class SessionClient:
             arguments["predicted_speedup"] = proposal.predicted_speedup
         if spent:
             arguments["usage"] = {"tokens": spent.tokens, "usd": spent.usd}
-        told = read(
+        reply = read(
             Told, await self._until_done("kernel_submit", arguments, ask.id), "kernel_submit"
         )
         return replace(
-            told, node=replace(told.node, interval=told.node.interval or told.evaluation.interval)
+            reply,
+            node=replace(reply.node, interval=reply.node.interval or reply.evaluation.interval),
         )
 
     async def finish(

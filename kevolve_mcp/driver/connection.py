@@ -229,8 +229,8 @@ async def _call(
             raise Unavailable(
                 f"the server did not answer {tool} within {ANSWER_S:.0f} s", "Stop it, then resume."
             ) from error
-        if (told := _told(error)) is not None:
-            raise told from error
+        if (reported := _told(error)) is not None:
+            raise reported from error
         raise KEvolveError(
             f"the server refused the call of {tool}: {error}",
             "",

@@ -51,10 +51,10 @@ class UseMeter:
         finally:
             self._count(-1)
 
-    def note(self, told: api.Evaluated) -> None:
+    def note(self, evaluated: api.Evaluated) -> None:
         """A verdict; one that was known costs the device nothing."""
-        if not told.cached:
-            self._checked_s += told.evaluation.stage_seconds.get("verify", 0.0)
+        if not evaluated.cached:
+            self._checked_s += evaluated.evaluation.stage_seconds.get("verify", 0.0)
 
     def use(self, spent: Spent = NOTHING_SPENT) -> DeviceUse:
         """Until now. spent: by the session."""

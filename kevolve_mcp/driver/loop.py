@@ -32,9 +32,9 @@ from .answers import NOTHING_SPENT, UNLIMITED, Told
 from .client import SessionClient
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .device_use import NOTHING_USED, DeviceUse, UseMeter
-from .learned import lesson
+from .lessons import lesson
 from .options import Options, differences, extended, open_arguments
-from .purse import Purse
+from .proposal_budget import ProposalBudget
 from .tools import Tools
 
 PAUSE_S = 0.5  # before an author that failed is asked again
@@ -74,7 +74,7 @@ class Driver:
         self._standing = Standing()
         self._stop: Stop | GiveUp | None = None
         self._best: api.Node | None = None
-        self._purse, self._meter = Purse(), UseMeter(NOTHING_SPENT)
+        self._proposal_budget, self._meter = ProposalBudget(), UseMeter(NOTHING_SPENT)
         self._budget: Budget | None = None
         self._extended = False
         self._taking = anyio.Lock()
@@ -113,7 +113,10 @@ class Driver:
                 session, self._extended = replace(session, budget=self._budget), True
         else:
             session, resumed = await self._server.open(open_arguments(spec))
-        self._best, self._purse = session.best, Purse(session.budget, session.spent)
+        self._best, self._proposal_budget = (
+            session.best,
+            ProposalBudget(session.budget, session.spent),
+        )
         self._listen(events.SessionOpened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
         if resumed and spec is not None and (other := differences(spec, session)):
@@ -139,7 +142,7 @@ class Driver:
         async with anyio.create_task_group() as group:
             for _ in range(max(1, self._options.parallel)):
                 group.start_soon(self._work, session_id)
-        if lost := self._purse.unbilled:
+        if lost := self._proposal_budget.unbilled:
             paid = f" ({lost.usd:.4g} US dollars)" if lost.usd else ""
             self._listen(
                 events.Remark(
@@ -166,7 +169,7 @@ class Driver:
         return None
 
     async def _take(self, session_id: str) -> AskContext | None:
-        if limit := self._purse.exhausted():
+        if limit := self._proposal_budget.exhausted():
             self._decide(
                 Stop(
                     "budget_spent",
@@ -175,14 +178,17 @@ class Driver:
             )
             return None
         waits = isinstance(
-            decisions.before_asking(self._standing, self._purse.budget, self._purse.spent), Pause
+            decisions.before_asking(
+                self._standing, self._proposal_budget.budget, self._proposal_budget.spent
+            ),
+            Pause,
         )
-        if waits or self._purse.spoken_for():
+        if waits or self._proposal_budget.spoken_for():
             await self._server.idle(session_id)
             return None
         batch = await self._server.next(session_id, self._budget)
         self._budget = None  # told once
-        self._purse.knows(batch.session.spent)
+        self._proposal_budget.update(batch.session.spent)
         self._standing, step = decisions.after_batch(
             self._standing, len(batch.asks), batch.ended, batch.detail
         )
@@ -218,19 +224,19 @@ class Driver:
             self._listen(events.Remark(f"{ask.id}: the author failed: {error}"))
             self._standing, step = decisions.after_author_error(self._standing, error)
             return step
-        bill = self._purse.bill()
+        bill = self._proposal_budget.bill()
         try:
             with self._meter.judging():
-                told = await self._server.submit(ask, proposal, bill)
+                reply = await self._server.submit(ask, proposal, bill)
         except KEvolveError as error:
-            self._purse.billed(bill, None)
+            self._proposal_budget.billed(bill, None)
             self._listen(events.Remark(f"{ask.id}: no node: {error}"))
             self._standing, step = decisions.after_submit_error(self._standing, error)
             return step
         self._standing = decisions.after_node(self._standing)
-        self._purse.billed(bill, told.spent)
-        self._meter.note(told)
-        self._tell(ask, told)
+        self._proposal_budget.billed(bill, reply.spent)
+        self._meter.note(reply)
+        self._tell(ask, reply)
         return GoOn()
 
     async def _propose(self, ask: AskContext) -> Proposal:
@@ -243,13 +249,13 @@ class Driver:
             if parallel == 1:
                 raise
         async with self._alone:
-            while not self._purse.settled:
+            while not self._proposal_budget.settled:
                 await anyio.sleep(PAUSE_S)
             return await self._let_write(ask, 1)
 
     async def _let_write(self, ask: AskContext, workers: int) -> Proposal:
         """The author's answer, its cost noted, also that of a failure."""
-        number, allowance = self._purse.lend(workers)
+        number, allowance = self._proposal_budget.reserve(workers)
         cost = FREE
         try:
             proposal = await self._author.propose(replace(ask, allowance=allowance))
@@ -259,18 +265,18 @@ class Driver:
             cost = error.cost
             raise
         finally:
-            self._purse.give_back(number, cost)
+            self._proposal_budget.release(number, cost)
 
-    def _tell(self, ask: AskContext, told: Told) -> None:
-        self._listen(events.NodeEvaluated(told, self._standing.nodes))
+    def _tell(self, ask: AskContext, reply: Told) -> None:
+        self._listen(events.NodeEvaluated(reply, self._standing.nodes))
         self._listen(
             events.SkillsLearned(
-                told.node.id, lesson(told, ask.parents[0].params if ask.parents else None)
+                reply.node.id, lesson(reply, ask.parents[0].params if ask.parents else None)
             )
         )
-        if told.new_best:
-            self._listen(events.BestImproved(told.node, self._best))
-            self._best = told.node
+        if reply.new_best:
+            self._listen(events.BestImproved(reply.node, self._best))
+            self._best = reply.node
 
     def _decide(self, step: decisions.Step) -> None:
         """The first decision to stop holds."""

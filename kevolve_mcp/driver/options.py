@@ -76,11 +76,11 @@ def extended(budget: Budget, spent: Spent, more: Budget) -> Budget:
 
 def differences(spec: SessionSpec, session: api.Session) -> str:
     """In what a joined session is not what was asked for, as a phrase; "" where it is."""
-    found = []
+    sentences = []
     for f in fields(Budget):
-        asked, has = getattr(spec.budget, f.name), getattr(session.budget, f.name)
-        if asked != has:
-            found.append(f"its limit of {f.name} is {'none' if has is None else f'{has:g}'}")
+        wanted, has = getattr(spec.budget, f.name), getattr(session.budget, f.name)
+        if wanted != has:
+            sentences.append(f"its limit of {f.name} is {'none' if has is None else f'{has:g}'}")
     if spec.search.selection and spec.search.selection != session.selection:
-        found.append(f"its selection policy is {session.selection}")
-    return ", ".join(found)
+        sentences.append(f"its selection policy is {session.selection}")
+    return ", ".join(sentences)

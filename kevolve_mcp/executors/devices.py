@@ -1,9 +1,12 @@
-"""Which GPU an evaluation goes to, where there are several, and to which of its judges. Pure."""
+"""Which GPU an evaluation goes to, where there are several, to which of its judges, and who works
+on a GPU at a time: several evaluations of a search, or one of anything else."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from harness.types import Device, Task
@@ -41,8 +44,8 @@ def placed(target: str) -> bool:
 def in_flight(task: Task, device: Device) -> int:
     """How many candidates of a search a GPU judges at once."""
     # a task of an older store knows no bytes that are held
-    held = sum(case.bytes_held or case.bytes_min for case in task.cases)
-    if held > MOST_SHARE * device.memory_bytes:
+    tensors = sum(case.bytes_held or case.bytes_min for case in task.cases)
+    if tensors > MOST_SHARE * device.memory_bytes:
         return 1
     return max(1, min(JUDGES, len(os.sched_getaffinity(0)) // CORES))
 
@@ -79,3 +82,49 @@ def choose(seats: Sequence[Seat]) -> Seat:
 
 def _timed_by_others(seat: Seat) -> int:
     return int(seat.device.measuring and not seat.calls + seat.beside)
+
+
+class Turns:
+    """A lock that many share or one has alone. Whoever waits to have it alone is the next: nobody
+    begins to share it meanwhile."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Condition()
+        self._sharing = self._waiting = 0
+        self._alone = False
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody has it or waits for it."""
+        return not (self._sharing or self._waiting or self._alone)
+
+    @contextlib.asynccontextmanager
+    async def share(self) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: not (self._alone or self._waiting))
+            self._sharing += 1
+        try:
+            yield
+        finally:
+            self._sharing -= 1
+            await self._tell()
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._changed:
+            self._waiting += 1
+            try:
+                await self._changed.wait_for(lambda: not (self._alone or self._sharing))
+                self._alone = True
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            self._alone = False
+            await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()

@@ -200,18 +200,18 @@ class FakeExecutor(Executor):
     ) -> HeadToHead:
         self._check_open()
         self.compared.append(request)
-        found = [
+        evaluations = [
             await self.evaluate(task, request.single(c), target, progress=progress)
             for c in request.candidates
         ]
         open_ = ["open" in scripted.markers_of(c.source) for c in request.candidates]
         duels = [
-            scripted.duel(i, j, found, left_open=open_[i] or open_[j])
-            for i in range(len(found))
+            scripted.duel(i, j, evaluations, left_open=open_[i] or open_[j])
+            for i in range(len(evaluations))
             for j in range(i)
-            if found[i].fitness and found[j].fitness
+            if evaluations[i].fitness and evaluations[j].fitness
         ]
-        return HeadToHead(tuple(found), tuple(duels), 3, sum(e.seconds for e in found))
+        return HeadToHead(tuple(evaluations), tuple(duels), 3, sum(e.seconds for e in evaluations))
 
     async def interpreters(self) -> tuple[Interpreter, ...]:
         self._check_open()

@@ -1,4 +1,5 @@
-"""Finding the Python that evaluates: the user's own, which has torch, rather than ours."""
+"""Finding the Python that evaluates: the user's own, which has torch, rather than ours. What
+enables evaluating where something is missing is said here in the words of every surface."""
 
 from __future__ import annotations
 
@@ -12,6 +13,16 @@ from pathlib import Path
 
 from harness.types import Interpreter
 
+INSTALL_TORCH = (
+    "Install torch into the interpreter that shall evaluate (pip install torch) or beside KEvolve "
+    "(pip install 'kevolve-mcp[torch]'), or name one that has it with KEVOLVE_PYTHON."
+)
+USE_LINUX = (
+    "Evaluate on a Linux machine over SSH: its command is ssh, its arguments are HOST uvx "
+    "kevolve-mcp."
+)
+
+
 _PROBE = """
 import json, sys
 from importlib import metadata
@@ -24,31 +35,31 @@ print(json.dumps({"python": sys.version.split()[0], "info": list(sys.version_inf
 
 
 def find_interpreters(
-    asked: str | None, configured: str, near: Path | None
+    named: str | None, configured: str, near: Path | None
 ) -> tuple[Interpreter, ...]:
     """Every candidate in order of preference; the first usable one evaluates.
 
-    asked: the `python` argument; configured: KEVOLVE_PYTHON; near: the task's file or folder, whose
+    named: the `python` argument; configured: KEVOLVE_PYTHON; near: the task's file or folder, whose
     .venv (or one above) counts. An interpreter that was asked for or configured ends the search,
     usable or not: nobody wants another one silently.
     """
-    found: list[Interpreter] = []
+    interpreters: list[Interpreter] = []
     seen: set[tuple[str, str]] = set()
-    for path, origin in _places(asked, configured, near):
+    for path, origin in _places(named, configured, near):
         # python and python3 of one environment are one
         key = (os.path.realpath(os.path.dirname(path)), os.path.realpath(path))
         if key in seen:
             continue
         seen.add(key)
-        found.append(_probe(path, origin))
+        interpreters.append(_probe(path, origin))
         if origin in ("python argument", "KEVOLVE_PYTHON"):
             break
-    return tuple(found)
+    return tuple(interpreters)
 
 
-def _places(asked: str | None, configured: str, near: Path | None) -> Iterator[tuple[str, str]]:
-    if asked:
-        yield asked, "python argument"
+def _places(named: str | None, configured: str, near: Path | None) -> Iterator[tuple[str, str]]:
+    if named:
+        yield named, "python argument"
     if configured:
         yield configured, "KEVOLVE_PYTHON"
     if near is not None:

@@ -25,12 +25,10 @@ from harness.types import (
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 
-from . import remedies
 from .base import Executor, Progress, ProgressEvent
-from .devices import Seat, alike, choose, in_flight, placed
-from .interpreters import find_interpreters
+from .devices import Seat, Turns, alike, choose, in_flight, placed
+from .interpreters import INSTALL_TORCH, find_interpreters
 from .judge import JudgeProcess, start_judge
-from .turns import Turns
 
 
 class _Place(NamedTuple):
@@ -206,10 +204,10 @@ class LocalExecutor(Executor):
         return await judge.call(message, progress)
 
     async def _interpreter(self) -> str:
-        found = await self.interpreters()
-        chosen = next((i for i in found if i.usable), None)
+        interpreters = await self.interpreters()
+        chosen = next((i for i in interpreters if i.usable), None)
         if chosen is None:
-            listed = "; ".join(f"{i.path} ({i.origin}): {i.reason}" for i in found)
+            listed = "; ".join(f"{i.path} ({i.origin}): {i.reason}" for i in interpreters)
             if self._python:
                 raise UsageError(
                     f"the interpreter that was named cannot evaluate: {listed}",
@@ -218,7 +216,7 @@ class LocalExecutor(Executor):
                 )
             raise Unavailable(
                 f"no Python that can evaluate was found: {listed}",
-                remedies.TORCH,
+                INSTALL_TORCH,
                 Action("give", "names it for this call", setting="interpreter"),
             )
         return chosen.path

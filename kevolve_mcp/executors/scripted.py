@@ -99,7 +99,7 @@ def evaluated(
         cases = tuple(replace(c, dispatch_us=dispatch_us) for c in cases)
     if request.purpose == "ablation":
         cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
-    found = (
+    signals = (
         words(markers.get("signals", "memory_bound" if timed else ""))
         if status == "correct"
         else [_SIGNALS[status]]
@@ -114,7 +114,7 @@ def evaluated(
         message=worded or usual,
         policy=str(request.policy),
         environment=ENVIRONMENT,
-        signals=tuple(Signal(n, worded or f"{n} was scripted") for n in found),
+        signals=tuple(Signal(n, worded or f"{n} was scripted") for n in signals),
         fitness=None
         if request.purpose == "ablation"
         else 0.0
@@ -242,11 +242,11 @@ def _until_wrong(cases: list[Case], wrong: str) -> tuple[CaseResult, ...]:
     return (*before[:place], last)
 
 
-def duel(first: int, second: int, found: list[Evaluation], *, left_open: bool) -> Duel:
+def duel(first: int, second: int, evaluations: list[Evaluation], *, left_open: bool) -> Duel:
     """As the speed-ups say, exact to 1 %; without a verdict where it is left open."""
-    pairs = zip(found[first].cases, found[second].cases, strict=True)
+    pairs = zip(evaluations[first].cases, evaluations[second].cases, strict=True)
     cases = [(own.name, (own.speedup or 1.0) / (other.speedup or 1.0)) for own, other in pairs]
-    ratio = (found[first].fitness or 1.0) / (found[second].fitness or 1.0)
+    ratio = (evaluations[first].fitness or 1.0) / (evaluations[second].fitness or 1.0)
 
     def verdict(ratio: float) -> Verdict:
         return "inconclusive" if left_open else _verdict(ratio)
@@ -265,8 +265,8 @@ def markers_of(source: str) -> dict[str, str]:
 
 def markers_of_package(source: str) -> dict[str, str]:
     """Those markers of a kernel that are about its package, which has the kernel as a literal."""
-    found = markers_of(source.replace("\\n", "\n"))
-    return {name: found[name] for name in _OF_PACKAGES if name in found}
+    markers = markers_of(source.replace("\\n", "\n"))
+    return {name: markers[name] for name in _OF_PACKAGES if name in markers}
 
 
 def words(text: str) -> list[str]:

@@ -149,13 +149,13 @@ class ExecutorConformance(ABC):
             case = task.visible_cases[0].name
             candidates = tuple(Candidate(text, self.texts().language) for text in texts)
             request = ComparisonRequest(candidates, cases=(case,))
-            found = await executor.compare(task, request, self.texts().target)
-            assert [e.candidate for e in found.evaluations] == [
+            comparison = await executor.compare(task, request, self.texts().target)
+            assert [e.candidate for e in comparison.evaluations] == [
                 c.digest for c in request.candidates
             ]
-            assert [e.status == "correct" for e in found.evaluations] == [False, True, True]
-            assert [(d.first, d.second) for d in found.duels] == [(2, 1)]
-            (duel,) = found.duels
+            assert [e.status == "correct" for e in comparison.evaluations] == [False, True, True]
+            assert [(d.first, d.second) for d in comparison.duels] == [(2, 1)]
+            (duel,) = comparison.duels
             assert duel.interval[0] <= duel.ratio <= duel.interval[1]
             assert [c.name for c in duel.cases] == [case]
 
@@ -163,19 +163,19 @@ class ExecutorConformance(ABC):
 
     def test_concurrent_calls_do_not_mix(self, opened: OpenJudge) -> None:
         async def body(executor: Executor) -> None:
-            found: dict[str, Evaluation] = {}
+            evaluations: dict[str, Evaluation] = {}
             task = await self._task(executor)
 
             async def one(source: str) -> None:
-                found[source] = await executor.evaluate(
+                evaluations[source] = await executor.evaluate(
                     task, self._request(source), self.texts().target
                 )
 
             async with anyio.create_task_group() as group:
                 group.start_soon(one, self.texts().correct)
                 group.start_soon(one, self.texts().incorrect)
-            assert found[self.texts().correct].status == "correct"
-            assert found[self.texts().incorrect].status != "correct"
+            assert evaluations[self.texts().correct].status == "correct"
+            assert evaluations[self.texts().incorrect].status != "correct"
 
         opened.run(body(opened.executor))
 

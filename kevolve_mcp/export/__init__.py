@@ -5,11 +5,10 @@ Nothing here imports torch; the packages it writes do. Reading a package verifie
 its manifest.
 """
 
-from .candidate import package_candidate
+from .candidate import package_candidate, record_evaluation
 from .manifest import Edit, ExportResult, LineageStep, Manifest, Package
 from .package import export_package
 from .reading import read_package
-from .recording import record_evaluation
 from .report import SessionFacts, session_report
 from .trajectories import (
     Feedback,

@@ -12,7 +12,7 @@ from kevolve_mcp import __version__, api
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.synthesis.wording import said
 
-from .decisions import Decision, decide, dispatch_data, torch_device
+from .dispatch import Decision, decide, dispatch_data, torch_device
 from .files import json_text, sha256, write_folder
 from .manifest import ExportResult, LineageStep, Manifest
 from .readme import package_readme, template

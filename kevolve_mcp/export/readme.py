@@ -11,7 +11,7 @@ from kevolve_mcp.search import dispatch, unmet_goals
 from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import said
 
-from .decisions import speedup_text
+from .dispatch import speedup_text
 from .manifest import LineageStep, Manifest
 
 
@@ -138,11 +138,11 @@ def _measured(case: CaseResult) -> str:
 
 
 def _dispatch(as_called: Evaluation | None) -> str:
-    found = dispatch(as_called.cases) if as_called else ""
-    if not found:
+    overhead = dispatch(as_called.cases) if as_called else ""
+    if not overhead:
         return ""
     return (
-        f"Finding the kernel takes, in microseconds a call with warm caches: {found} "
+        f"Finding the kernel takes, in microseconds a call with warm caches: {overhead} "
         "(measured with a kernel that does nothing;\n"
         "several times that where caches are cold). `model.kernel_alone()` decides nothing: it is "
         "for inputs of the measured kinds only.\n\n"

@@ -12,7 +12,7 @@ from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.termination import no_winner
 from kevolve_mcp.search.tree import ROOT, Tree
 
-from .decisions import speedup_text
+from .dispatch import speedup_text
 
 # nodes drawn in the tree; a longer session keeps the best path and says how many are left out
 _SHOWN = 200

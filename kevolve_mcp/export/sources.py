@@ -68,13 +68,13 @@ def packaged(source: str) -> tuple[str, tuple[Edit, ...]]:
     """The candidate's text with imports of harness.native made relative, and the edits that undo
     it. Raises UsageError."""
     starts = _line_starts(source)
-    found = []
+    rewrites = []
     for node in ast.walk(_parse(source, "candidate")):
         if isinstance(node, (ast.Import, ast.ImportFrom)) and _concerns_us(node):
             begin, end = (_offset(source, starts, line, column) for line, column in _span(node))
-            found.append((begin, source[begin:end], _relative(node, source[begin:end])))
+            rewrites.append((begin, source[begin:end], _relative(node, source[begin:end])))
     edits, pieces, taken, moved = [], [], 0, 0
-    for begin, old, new in sorted(found):
+    for begin, old, new in sorted(rewrites):
         edits.append(Edit(begin + moved, new, old))
         pieces += [source[taken:begin], new]
         taken, moved = begin + len(old), moved + len(new) - len(old)

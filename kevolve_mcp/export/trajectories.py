@@ -135,10 +135,10 @@ def _step(
     )
 
 
-def write_trajectories(path: Path | str, found: tuple[Trajectory, ...]) -> Path:
+def write_trajectories(path: Path | str, records: tuple[Trajectory, ...]) -> Path:
     """Write one JSON object a line, complete or not at all. Raises StoreError."""
     file = Path(path).expanduser().absolute()
     replace_file(
-        file, "".join(json.dumps(to_json(one), ensure_ascii=False) + "\n" for one in found)
+        file, "".join(json.dumps(to_json(one), ensure_ascii=False) + "\n" for one in records)
     )
     return file

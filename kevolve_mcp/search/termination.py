@@ -64,14 +64,16 @@ def terminate(
     spent.
     """
     node = tree.best()
-    found = None
+    termination = None
     if node is not None:
-        found = _goal(node, tree.known[node.id], goal, best or Figures()) or _roofline(
+        termination = _goal(node, tree.known[node.id], goal, best or Figures()) or _roofline(
             node, best or Figures(), roofline_fraction
         )
-    found = found or _stall(tree, node, stall_after) or _budget(tree, node, budget, spent)
-    if found is None or not open_asks:
-        return found
+    termination = (
+        termination or _stall(tree, node, stall_after) or _budget(tree, node, budget, spent)
+    )
+    if termination is None or not open_asks:
+        return termination
     count = len(open_asks)
     still = (
         "1 ask is still open; its result"
@@ -80,7 +82,7 @@ def terminate(
     )
     full = budget.evaluations is not None and spent.evaluations >= budget.evaluations
     then = "would have no place in the budget" if full else "will be recorded"
-    return Termination(found.reason, f"{found.sentence} {still} {then}.")
+    return Termination(termination.reason, f"{termination.sentence} {still} {then}.")
 
 
 def no_winner(correct: int) -> str:

@@ -123,20 +123,20 @@ def unmet(
     tree: Tree, open_asks: Sequence[Ask], chosen: Sequence[Expansion], n: int
 ) -> tuple[str, ...]:
     """What of the contract of `SelectionPolicy.select` an answer breaks, one sentence each."""
-    found = []
+    breaches = []
     if len(chosen) > n:
-        found.append(f"{len(chosen)} expansions where at most {n} were asked for")
+        breaches.append(f"{len(chosen)} expansions where at most {n} were asked for")
     if not chosen and not open_asks:
-        found.append("no expansion although nothing is open: the search would stand still")
+        breaches.append("no expansion although nothing is open: the search would stand still")
     for e in chosen:
         parents = [tree.by_id.get(p) for p in e.parents]
         failed = [p.id for p in parents if p is not None and p.failed]
         if None in parents:
-            found.append(f"unknown parents: {e}")
+            breaches.append(f"unknown parents: {e}")
         if len(set(e.parents)) < len(e.parents):
-            found.append(f"the same parent twice: {e}")
+            breaches.append(f"the same parent twice: {e}")
         if e.role == "start":
-            found.append(f"starts are the session's to give: {e}")
+            breaches.append(f"starts are the session's to give: {e}")
         expected = {
             "draft": (0,),
             "crossover": (2,),
@@ -145,14 +145,14 @@ def unmet(
             "repair": (1,),
         }.get(e.role, (0, 1, 2))
         if len(e.parents) not in expected:
-            found.append(f"a {e.role} with {len(e.parents)} parents: {e}")
+            breaches.append(f"a {e.role} with {len(e.parents)} parents: {e}")
         if e.role == "draft" and e.memory != "none":
-            found.append(f"a draft is independent and has no memory: {e}")
+            breaches.append(f"a draft is independent and has no memory: {e}")
         if bool(failed) != (e.role == "repair") and None not in parents:
-            found.append(f"repair is for failed nodes, and they for repair alone: {e}")
+            breaches.append(f"repair is for failed nodes, and they for repair alone: {e}")
         if json.loads(json.dumps(e.annotations)) != e.annotations:
-            found.append(f"annotations must survive JSON unchanged: {e}")
-    return tuple(found)
+            breaches.append(f"annotations must survive JSON unchanged: {e}")
+    return tuple(breaches)
 
 
 def as_asks(chosen: Sequence[Expansion], seq: int) -> tuple[Ask, ...]:
@@ -214,10 +214,10 @@ class PolicyConformance:
             for _round in range(4):
                 seq = 1 + len(tree.asks)
                 chosen = self.policy().select(tree, open_asks, ask_random(seed, seq), Spent(), n)
-                given = [(e.parents, e.memory, e.role) for e in chosen if e.role != "draft"]
+                moves = [(e.parents, e.memory, e.role) for e in chosen if e.role != "draft"]
                 taken = {(a.parents, a.memory, a.role) for a in open_asks}
-                assert len(set(given)) == len(given), "the same expansion twice in one answer"
-                assert not taken.intersection(given), "an open ask was repeated"
+                assert len(set(moves)) == len(moves), "the same expansion twice in one answer"
+                assert not taken.intersection(moves), "an open ask was repeated"
                 new = as_asks(chosen, seq)
                 open_asks += new
                 tree = Tree(tree.nodes, tree.asks + new)

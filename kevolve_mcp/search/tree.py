@@ -98,18 +98,18 @@ class Tree:
     @cached_property
     def families(self) -> dict[str, tuple[Node, ...]]:
         """Nodes by `Node.family`, in the order of insertion."""
-        found: dict[str, list[Node]] = {}
+        by_family: dict[str, list[Node]] = {}
         for node in self.nodes:
-            found.setdefault(node.family, []).append(node)
-        return {k: tuple(v) for k, v in found.items()}
+            by_family.setdefault(node.family, []).append(node)
+        return {k: tuple(v) for k, v in by_family.items()}
 
     @cached_property
     def _children(self) -> dict[str, tuple[Node, ...]]:
-        found: dict[str, list[Node]] = {}
+        children: dict[str, list[Node]] = {}
         for node in self.nodes:
             for parent in node.parents or (ROOT,):
-                found.setdefault(parent, []).append(node)
-        return {k: tuple(v) for k, v in found.items()}
+                children.setdefault(parent, []).append(node)
+        return {k: tuple(v) for k, v in children.items()}
 
     def children(self, node_id: str) -> tuple[Node, ...]:
         """Direct children in the order of insertion; of ROOT: all nodes without a parent."""

@@ -25,34 +25,34 @@ def unmet_goals(
 ) -> tuple[str, ...]:
     """One sentence each; () where there is nothing to confess. called: the cases as a user calls
     the package; alone: those of the kernel before the export; target: as "cuda:sm_90"."""
-    found = []
+    sentences = []
     most_us = ON_HOST_US if Target.parse(target).on_host else ON_DEVICE_US
     if (missed := _missed(goal, called)) is not None:
         reached = (
             "" if _missed(goal, alone) is not None else ", although the kernel alone reached it"
         )
-        found.append(f"The goal {goal} is missed as a user calls it{reached}: {missed}.")
+        sentences.append(f"The goal {goal} is missed as a user calls it{reached}: {missed}.")
     value = fitness(called)
     if value is not None and value < 1:
-        found.append(
+        sentences.append(
             f"As called, the package is slower than the strongest baselines: {value:.2f}x."
         )
     before = {case.name: case for case in alone}
     for case in called:
         kernel = before.get(case.name)
         if kernel is not None and (loss := _lost(case, kernel, most_us)):
-            found.append(loss)
+            sentences.append(loss)
         if case.protected and case.verdict == "slower" and case.speedup is not None:
             had = (
                 f"; the kernel alone: {kernel.speedup:.2f}x"
                 if kernel is not None and kernel.speedup is not None
                 else ""
             )
-            found.append(
+            sentences.append(
                 f"The protected case {case.name} is slower as called: {case.speedup:.2f}x over "
                 f"{case.baseline}{had}."
             )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def dispatch(cases: Iterable[CaseResult]) -> str:

@@ -54,26 +54,26 @@ UsageArgument = Annotated[
 ]
 
 
-def parse_usage(given: dict[str, float] | None) -> Spent:
+def parse_usage(usage: dict[str, float] | None) -> Spent:
     """Only what an author uses: tokens and usd. Raises UsageError naming what is accepted."""
-    data = given or {}
+    data = usage or {}
     if unknown := sorted(data.keys() - {"tokens", "usd"}):
         raise UsageError(
             f"usage: unknown field {unknown[0]!r}", 'Example: usage={"tokens": 5200, "usd": 0.03}.'
         )
     if any(not 0 <= v < float("inf") for v in data.values()):
         raise UsageError(
-            f"usage {given}: no figure may be negative or infinite", "Leave out what is not known."
+            f"usage {usage}: no figure may be negative or infinite", "Leave out what is not known."
         )
     return Spent(tokens=round(data.get("tokens", 0)), usd=float(data.get("usd", 0.0)))
 
 
 def parse_policy(
-    given: dict[str, str | bool | int | float] | str | None,
+    argument: dict[str, str | bool | int | float] | str | None,
 ) -> tuple[Policy, SearchOptions]:
     """What candidates may do, and how the session searches. A word is the selection policy. Raises
     UsageError naming what is accepted."""
-    data = {"selection": given} if isinstance(given, str) else given or {}
+    data = {"selection": argument} if isinstance(argument, str) else argument or {}
     example = 'Example: policy={"selection": "evolutionary"}.'
     accepted = {f.name: cls for cls in (Policy, SearchOptions) for f in fields(cls)}
     if unknown := sorted(data.keys() - accepted.keys()):
@@ -85,14 +85,16 @@ def parse_policy(
     return policy, _decoded(SearchOptions, search, "policy", example)
 
 
-def parse_budget(given: dict[str, float] | None) -> Budget:
+def parse_budget(limits: dict[str, float] | None) -> Budget:
     """Raises UsageError naming what is accepted."""
     data = {
         k: int(v) if k in ("evaluations", "tokens") and v == int(v) else v
-        for k, v in (given or {}).items()
+        for k, v in (limits or {}).items()
     }
     if any(v <= 0 for v in data.values()):
-        raise UsageError(f"budget {given}: a limit must be positive", "Leave a limit out for none.")
+        raise UsageError(
+            f"budget {limits}: a limit must be positive", "Leave a limit out for none."
+        )
     return _decoded(Budget, data, "budget", 'Example: budget={"evaluations": 40, "seconds": 600}.')
 
 

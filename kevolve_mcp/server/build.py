@@ -11,11 +11,9 @@ from mcp.server import CacheHint, MCPServer
 from kevolve_mcp import __version__
 from kevolve_mcp.settings import Settings
 
-from . import prompts, resources, tools
-from .context import App
-from .deferred import deferred
-from .instructions import INSTRUCTIONS
-from .reach import ANYWHERE, Reach
+from . import instructions, resources, tools
+from .context import App, deferred
+from .file_access import ANY_FILE, FileAccess
 from .teach import Teach
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ def usual_service(settings: Settings) -> Service:
 def build_server(
     settings: Settings | None = None,
     service: ServiceFactory = usual_service,
-    reach: Reach = ANYWHERE,
+    file_access: FileAccess = ANY_FILE,
     started: Callable[[App], None] = lambda app: None,
 ) -> MCPServer[App]:
     """The MCP server.
@@ -43,7 +41,7 @@ def build_server(
         settings: Default: those of the environment.
         service: Makes the service of each connection (of the process, over HTTP), at the first
             call that needs it.
-        reach: Which files callers may name.
+        file_access: Which files callers may name.
         started: Is given what tool calls reach, at the start of each connection (of the process,
             over HTTP).
     """
@@ -52,16 +50,16 @@ def build_server(
     @asynccontextmanager
     async def lifespan(server: MCPServer[App]) -> AsyncIterator[App]:
         async with deferred(lambda: service(chosen)) as later:
-            found = App(later, chosen, reach)
-            started(found)
-            yield found
+            app = App(later, chosen, file_access)
+            started(app)
+            yield app
 
     teach = Teach()
     server: MCPServer[App] = MCPServer(
         "kevolve",
         title="KEvolve",
         version=__version__,
-        instructions=INSTRUCTIONS + reach.note,
+        instructions=instructions.INSTRUCTIONS + file_access.note,
         tools=list(tools.described()),
         lifespan=lifespan,
         log_level="WARNING",
@@ -69,6 +67,6 @@ def build_server(
         cache_hints={"tools/list": CacheHint(ttl_ms=300_000, scope="public")},
     )
     teach.attach(server)
-    prompts.register(server)
+    instructions.register(server)
     resources.register(server)
     return server

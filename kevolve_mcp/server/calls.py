@@ -25,10 +25,10 @@ def call(action: Action) -> str:
 
 def _spell(tool: str, action: Action, *names: str, more: str = "") -> str:
     """The call with those of the named fields that the action has. more: arguments as text."""
-    given = [
+    arguments = [
         f"{_NAMES.get(name, name)}={value!r}" for name in names if (value := getattr(action, name))
     ]
-    return f"{tool}({', '.join([*given, more] if more else given)})"
+    return f"{tool}({', '.join([*arguments, more] if more else arguments)})"
 
 
 def _kernel(tool: str) -> Callable[[Action], str]:

@@ -1,21 +1,85 @@
 """What a tool call can reach: the service of this process, the settings, and the files that the
-caller may name."""
+caller may name. The service is made when a call first needs it: importing what it is made of takes
+about as long as listing the tools."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from mcp.server.mcpserver import Context
 
+from kevolve_mcp.lazy import nothing_is_garbage
 from kevolve_mcp.settings import Settings
 
-from .deferred import Deferred
-from .reach import Reach
+from .file_access import FileAccess
 
 if TYPE_CHECKING:
     from kevolve_mcp.sessions import Service
+
+
+class Deferred:
+    """Use `deferred` to get one.
+
+    Concurrency: `get` may be awaited by many tasks. One task owns the service (its cancel scopes
+    demand that).
+    """
+
+    def __init__(self, make: Callable[[], Service]) -> None:
+        self._make = make
+        self._service: Service | None = None
+        self._failure: Exception | None = None
+        self._wanted, self._known, self._over = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def get(self) -> Service:
+        """Return the service. Raises what making it raised."""
+        self._wanted.set()
+        await self._known.wait()
+        if self._service is None:
+            raise self._failure or RuntimeError("the service is closed")
+        return self._service
+
+    async def keep(self) -> None:
+        """Own the service from the first call that needs it until `close`."""
+        await self._wanted.wait()
+        if self._over.is_set():
+            return
+        try:
+            with nothing_is_garbage():
+                made = self._make()
+        except Exception as error:  # for those who wait: nobody else hears of it
+            self._failure = error
+            self._known.set()
+            return
+        async with made as self._service:
+            self._known.set()
+            await self._over.wait()
+
+    def close(self) -> None:
+        """Let `keep` end."""
+        self._over.set()
+        self._wanted.set()
+
+
+@asynccontextmanager
+async def deferred(make: Callable[[], Service]) -> AsyncIterator[Deferred]:
+    """Keep a service for the length of the block, from the first call on that needs it."""
+    later = Deferred(make)
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(later.keep)
+        try:
+            yield later
+        except Exception as error:  # carried out of the group, which would wrap it
+            failure = error
+        finally:
+            later.close()
+    if failure is not None:
+        raise failure
 
 
 @dataclass(frozen=True)
@@ -24,14 +88,14 @@ class App:
 
     service: Deferred
     settings: Settings
-    reach: Reach
+    file_access: FileAccess
 
 
 def app(ctx: Context[Any]) -> App:
     """The App of this call."""
-    found = ctx.request_context.lifespan_context
-    assert isinstance(found, App)
-    return found
+    application = ctx.request_context.lifespan_context
+    assert isinstance(application, App)
+    return application
 
 
 async def service(ctx: Context[Any]) -> Service:
@@ -39,8 +103,8 @@ async def service(ctx: Context[Any]) -> Service:
     return await app(ctx).service.get()
 
 
-def reach(ctx: Context[Any]) -> Reach:
-    return app(ctx).reach
+def file_access(ctx: Context[Any]) -> FileAccess:
+    return app(ctx).file_access
 
 
 def author(ctx: Context[Any]) -> str:

@@ -26,8 +26,8 @@ from harness.types import (
 )
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
-from kevolve_mcp.executors import remedies
 from kevolve_mcp.executors.base import Executor
+from kevolve_mcp.executors.interpreters import INSTALL_TORCH, USE_LINUX
 from kevolve_mcp.quantities import memory
 from kevolve_mcp.retrieval import state
 from kevolve_mcp.settings import Settings
@@ -127,7 +127,7 @@ def _platform() -> DoctorFinding:
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} cores"
     if platform.system() == "Linux":
         return DoctorFinding("platform", "ok", said)
-    return DoctorFinding("platform", "missing", f"{said}: evaluation needs Linux", remedies.LINUX)
+    return DoctorFinding("platform", "missing", f"{said}: evaluation needs Linux", USE_LINUX)
 
 
 def _folders(settings: Settings) -> list[DoctorFinding]:
@@ -157,8 +157,8 @@ def _folder(name: str, folder: Path, variable: str) -> DoctorFinding:
 
 
 def _compilers() -> list[DoctorFinding]:
-    found = {name: path for name in COMPILERS if (path := shutil.which(name))}
-    if not found:
+    compilers = {name: path for name in COMPILERS if (path := shutil.which(name))}
+    if not compilers:
         return [
             DoctorFinding(
                 "compiler", "missing", f"none of {', '.join(COMPILERS)} is on PATH", COMPILER_REMEDY
@@ -166,7 +166,9 @@ def _compilers() -> list[DoctorFinding]:
         ]
     return [
         DoctorFinding(
-            "compiler", "ok", "; ".join(f"{path}: {_first_line(path)}" for path in found.values())
+            "compiler",
+            "ok",
+            "; ".join(f"{path}: {_first_line(path)}" for path in compilers.values()),
         )
     ]
 
@@ -188,7 +190,7 @@ def _torch(interpreters: tuple[Interpreter, ...]) -> DoctorFinding:
             "torch",
             "missing",
             f"none of {len(interpreters)} interpreters can evaluate (reasons below)",
-            remedies.TORCH,
+            INSTALL_TORCH,
         )
     return DoctorFinding(
         "torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})"
@@ -271,5 +273,7 @@ def _tuning() -> DoctorFinding:
 
 def _vectors(settings: Settings) -> DoctorFinding:
     """Whether knowledge is found by meaning as well; off is no fault."""
-    found = state(settings)
-    return DoctorFinding("vectors", "ok" if found.fine else "warning", found.message, found.remedy)
+    vectors = state(settings)
+    return DoctorFinding(
+        "vectors", "ok" if vectors.fine else "warning", vectors.message, vectors.remedy
+    )

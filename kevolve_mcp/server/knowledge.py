@@ -1,5 +1,5 @@
-"""knowledge_search and knowledge_read without the protocol: the command line in the same process
-needs none."""
+"""knowledge_search and knowledge_read without the protocol, and their answers in words: the command
+line in the same process needs none."""
 
 from __future__ import annotations
 
@@ -7,12 +7,50 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from .phrase import Phrase
-from .results import KnowledgeReply, said
-from .wording import knowledge as wording
+from kevolve_mcp import api
+from kevolve_mcp.actions import Action
+from kevolve_mcp.synthesis.wording import number
+
+from .results import KnowledgeReply, Phrase, said
 
 if TYPE_CHECKING:
     from kevolve_mcp.sessions import Knowledge
+
+
+def _place(hit: api.Hit) -> str:
+    return f"[{hit.section}] " if hit.section else ""
+
+
+def hits(results: api.Hits) -> Phrase:
+    lines = [f"note: {results.note}"] if results.note else []
+    lines += [
+        f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}"
+        for h in results.hits
+    ]
+    index = Action("read_page", "lists all pages", page="index")
+    if not results.hits:
+        return Phrase("No page matches", lines, (index,))
+    if not results.fits:
+        return Phrase("No page on this; the nearest follow", lines, (index,))
+    actions = [Action("read_page", page=results.hits[0].id)]
+    if results.next_cursor is not None:
+        more = f"with the same arguments has {results.total - results.next_cursor} more"
+        actions.append(Action("search_knowledge", more, cursor=results.next_cursor))
+    links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in results.hits[:3]]
+    return Phrase(
+        f"{number(results.total, 'page')}; reference material, best first",
+        lines,
+        tuple(actions),
+        links=links,
+    )
+
+
+def page(view: api.Page) -> Phrase:
+    more = view.next_offset is not None
+    actions = (Action("read_page", "goes on", page=view.id, cursor=view.next_offset or 0),)
+    return Phrase(
+        f"{view.id}: {view.title} (reference material)", [view.text], actions if more else ()
+    )
 
 
 async def search(
@@ -25,7 +63,7 @@ async def search(
     cursor: int = 0,
 ) -> tuple[Phrase, KnowledgeReply]:
     """knowledge_search."""
-    found = await known.search(
+    results = await known.search(
         query,
         signals=tuple(signals or ()),
         target=target,
@@ -33,14 +71,14 @@ async def search(
         limit=limit,
         cursor=cursor,
     )
-    phrase = wording.hits(found)
+    phrase = hits(results)
     reply = KnowledgeReply(
         **said(phrase),
-        hits=[asdict(hit) for hit in found.hits],
-        total=found.total,
-        note=found.note,
-        fits=found.fits,
-        next_cursor=found.next_cursor,
+        hits=[asdict(hit) for hit in results.hits],
+        total=results.total,
+        note=results.note,
+        fits=results.fits,
+        next_cursor=results.next_cursor,
     )
     return phrase, reply
 
@@ -48,6 +86,6 @@ async def search(
 async def read(known: Knowledge, page_id: str, offset: int = 0) -> tuple[Phrase, KnowledgeReply]:
     """knowledge_read."""
     view = await known.read(page_id, offset=offset)
-    phrase = wording.page(view)
+    phrase = page(view)
     reply = KnowledgeReply(**said(phrase), page_id=view.id, next_cursor=view.next_offset)
     return phrase, reply

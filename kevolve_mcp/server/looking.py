@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from harness.types import to_json
 from kevolve_mcp.actions import Action
 
-from .phrase import Phrase
-from .results import ViewReply, left_of, said
+from .results import Phrase, ViewReply, left_of, said
 
 if TYPE_CHECKING:
     from kevolve_mcp import api
@@ -26,17 +25,17 @@ async def tree(
     response_format: str = "concise",
 ) -> tuple[Phrase, ViewReply]:
     """tree_view."""
-    given = {
+    arguments = {
         "session_id": session_id,
         "node_id": node_id,
         "evaluation_id": evaluation_id,
         "diff_base": diff_base,
         "section": section,
     }
-    view = await sessions.tree(**given, cursor=cursor, detailed=response_format == "detailed")
+    view = await sessions.tree(**arguments, cursor=cursor, detailed=response_format == "detailed")
     actions: tuple[Action, ...] = ()
     if view.next_cursor:
-        actions = (_rest_of(view, given),)
+        actions = (_rest_of(view, arguments),)
     elif view.kind == "tree" and view.session is not None and view.session.state == "open":
         actions = (Action("next_ask", session=view.session.id),)
     elif view.kind == "template":
@@ -56,17 +55,17 @@ async def tree(
     return phrase, reply
 
 
-def _rest_of(view: api.View, given: dict[str, str]) -> Action:
+def _rest_of(view: api.View, arguments: dict[str, str]) -> Action:
     purpose = f"for the rest ({view.remaining:,} characters)"
     if view.kind == "sessions":
         return Action("view_sessions", purpose, cursor=view.next_cursor)
     return Action(
         "view",
         purpose,
-        session=given["session_id"],
-        node=given["node_id"],
-        evaluation=given["evaluation_id"],
-        other=given["diff_base"],
-        section=given["section"],
+        session=arguments["session_id"],
+        node=arguments["node_id"],
+        evaluation=arguments["evaluation_id"],
+        other=arguments["diff_base"],
+        section=arguments["section"],
         cursor=view.next_cursor,
     )

@@ -1,5 +1,5 @@
-"""The shapes of structured content: small, shared, stable. Inner objects are the dataclasses of
-`kevolve_mcp.api`.
+"""What a tool answers: a phrase in words, and the same as structured content, whose shapes are
+small, shared and stable. Inner objects are the dataclasses of `kevolve_mcp.api`.
 
 Every answer has `verdict` (its first line), `next` (the calls to make now) and `actions` (the same
 as values); one about an open session that has a budget says what is `left` of it (api.Left). A slow
@@ -8,15 +8,55 @@ tool adds `state` and `job_id`.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from .phrase import Phrase
+from kevolve_mcp.actions import Action, sentences
+
+from .calls import call
 
 if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock
+
     from kevolve_mcp import api
+
+
+MAX_CHARACTERS = 36_000  # about 9,000 tokens; clients warn at 10,000
+_CUT = "\n[cut here: the rest is in tree_view, or in the linked resource]"
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """An answer in words."""
+
+    verdict: str
+    """The first line."""
+    lines: Sequence[str] = ()
+    """What follows."""
+    actions: tuple[Action, ...] = ()
+    """What may be done now, the usual thing first."""
+    advice: str = ""
+    """What is to be done before, where no call does it."""
+    links: Sequence[tuple[str, str, str]] = ()
+    """(uri, name, media type)."""
+    whole: bool = False
+    """Whether the caller has chosen the size, so that nothing is cut."""
+
+    @property
+    def next(self) -> str:
+        """Name the calls to make now, "none" where there is nothing to do."""
+        return "; ".join(filter(None, (self.advice, sentences(self.actions, call)))) or "none"
+
+    @property
+    def body(self) -> str:
+        """Join the lines, cut so that the whole stays readable."""
+        text = "\n".join(self.lines)
+        room = MAX_CHARACTERS - len(self.verdict) - len(self.next)
+        return text if self.whole or len(text) <= room else text[: room - len(_CUT)] + _CUT
+
 
 Obj = dict[str, Any]
 
@@ -132,3 +172,26 @@ class JobsReply(JobReply):
     kind: str = ""
     result: Obj | None = None
     jobs: list[Obj] = []
+
+
+def answer(phrase: Phrase, reply: ToolReply) -> CallToolResult:
+    """Return a block for the verdict, one for what follows where something does, and one for what
+    to do now and what is left of the session, so that a reader takes what it needs and cuts
+    nothing."""
+    from mcp.types import CallToolResult, ResourceLink, TextContent
+
+    from harness.types import from_json
+    from kevolve_mcp import api
+
+    from .wording.figures import left_in_words
+
+    following = f"Next: {phrase.next}"
+    if reply.left is not None:
+        following += f"\nLeft: {left_in_words(from_json(api.Left, reply.left))}"
+    texts = (phrase.verdict, phrase.body, following)
+    content: list[ContentBlock] = [TextContent(type="text", text=text) for text in texts if text]
+    content += [
+        ResourceLink(type="resource_link", uri=uri, name=name, mime_type=kind)
+        for uri, name, kind in phrase.links
+    ]
+    return CallToolResult(content=content, structured_content=reply.model_dump(mode="json"))

@@ -1,16 +1,19 @@
 """Start the server. Imports little: what must be checked before anything else is imported is
-checked here."""
+checked here. A user's own `harness` or `knowledge` folder must not stand in for ours: the current
+folder may well contain one."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import kevolve_mcp
+from kevolve_mcp.errors import UsageError
 from kevolve_mcp.lazy import nothing_is_garbage
-
-from .shadow import check_shadowing
 
 if TYPE_CHECKING:
     from kevolve_mcp.settings import Settings
@@ -46,5 +49,26 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
 
     from .http import serve_http
 
-    given = http.token if http.token is not None else chosen.token.get_secret_value() or None
-    serve_http(replace(http, token=given), chosen)
+    token = http.token if http.token is not None else chosen.token.get_secret_value() or None
+    serve_http(replace(http, token=token), chosen)
+
+
+def check_shadowing(*packages: str) -> None:
+    """Raises UsageError when a package would be imported from elsewhere than beside `kevolve_mcp`;
+    imports none of them."""
+    home = Path(kevolve_mcp.__file__).resolve().parent.parent
+    for name in packages:
+        spec = find_spec(name)
+        places = (
+            [spec.origin]
+            if spec and spec.origin
+            else list((spec.submodule_search_locations or []) if spec else [])
+        )
+        where = [Path(place).resolve() for place in places]
+        if where and all(place.is_relative_to(home / name) for place in where):
+            continue
+        raise UsageError(
+            f"the package {name!r} is found in {', '.join(map(str, where)) or 'no place'}, not in "
+            f"KEvolve's own {home / name}",
+            "Start the server from another folder or without PYTHONPATH, or rename that folder.",
+        )

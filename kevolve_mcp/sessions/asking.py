@@ -20,13 +20,13 @@ from kevolve_mcp.search import (
     room,
     terminate,
 )
-from kevolve_mcp.store import Demand, SessionRecord, Store
+from kevolve_mcp.store import Demand, Owner, SessionRecord, Store
+from kevolve_mcp.store.owner import alive, this_process
 from kevolve_mcp.synthesis.ask import AskContext
 
-from . import experience, gathering, leases, looking
+from . import experience, gathering, looking
 from .gathering import Reader
-from .shared import Shared
-from .use_case import UseCase
+from .shared import Shared, UseCase
 
 RETRIES = 5  # another process may ask at the same moment
 
@@ -81,8 +81,8 @@ class Asking(UseCase):
         task = await shared.thread(store.tasks.get, record.task)
         several = fresh or count > 1
         share = None if max_tokens is None else max_tokens // count
-        holder = leases.holder(author)
-        call = _Call(shared, store, record, task, holder, several, share, say)
+        caller = holder(author)
+        call = _Call(shared, store, record, task, caller, several, share, say)
         if ask_id:
             return await _reread(call, ask_seq(ask_id))
         if record.state != "open":
@@ -162,15 +162,13 @@ async def _own(call: _Call, tree: Tree, demand: Demand) -> Ask | None:
     own = [
         a
         for a in demand.waiting
-        if a.author == call.holder
-        and a.seq not in demand.asks_measured
-        and not leases.put_aside(tree, a)
+        if a.author == call.holder and a.seq not in demand.asks_measured and not put_aside(tree, a)
     ]
     if not own:
         return None
     take = call.store.asks.take
     return await call.shared.thread(
-        take, call.record.id, own[-1].seq, author=call.holder, lease_s=leases.LEASE_S
+        take, call.record.id, own[-1].seq, author=call.holder, lease_s=LEASE_S
     )
 
 
@@ -185,7 +183,7 @@ async def _make(call: _Call, taken: frozenset[str]) -> api.Ask | None:
     for _ in range(RETRIES):
         tree = await shared.thread(shared.trees.load, store, record.id)
         demand = await shared.thread(store.sessions.demand, record.id)
-        waiting = [a for a in demand.waiting if not leases.put_aside(tree, a)]
+        waiting = [a for a in demand.waiting if not put_aside(tree, a)]
         if _room(call, demand, waiting, taken) == 0:
             return None
         seq = await shared.thread(store.asks.next_seq, record.id)
@@ -205,7 +203,7 @@ async def _make(call: _Call, taken: frozenset[str]) -> api.Ask | None:
                 expansion,
                 built.context.text,
                 author=call.holder,
-                lease_s=leases.LEASE_S,
+                lease_s=LEASE_S,
                 seq=seq,
                 skills=built.skills,
                 held=built.context.held,
@@ -285,10 +283,10 @@ def _view(tree: Tree, ask: Ask, built: gathering.BuiltAsk) -> api.Ask:
 async def _reader(call: _Call, tree: Tree, seq: int, *, earlier: bool = False) -> Reader:
     if call.whole:
         return Reader(None, call.max_tokens, call.say)
-    given = await call.shared.thread(
+    had = await call.shared.thread(
         gathering.had, call.store, tree, call.record.id, call.holder, seq=seq, earlier=earlier
     )
-    return Reader(given, call.max_tokens, call.say)
+    return Reader(had, call.max_tokens, call.say)
 
 
 def _then(tree: Tree, ask: Ask) -> Tree:
@@ -300,7 +298,7 @@ def _then(tree: Tree, ask: Ask) -> Tree:
 
 def _free_abandoned(store: Store, session: str) -> None:
     for ask in store.asks.open(session):
-        if leases.abandoned(ask):
+        if abandoned(ask):
             store.asks.release(session, ask.seq, author=ask.author)
 
 
@@ -308,8 +306,8 @@ async def _take_free(call: _Call, tree: Tree, taken: frozenset[str]) -> Ask | No
     """An ask that nobody holds, answers or has put aside; None without one, or where the budget is
     spoken for."""
     demand = await call.shared.thread(call.store.sessions.demand, call.record.id)
-    put_aside = frozenset(a.seq for a in tree.asks if leases.put_aside(tree, a))
-    waiting = [a for a in demand.waiting if a.seq not in put_aside]
+    aside = frozenset(a.seq for a in tree.asks if put_aside(tree, a))
+    waiting = [a for a in demand.waiting if a.seq not in aside]
     if _room(call, demand, waiting, taken) == 0:
         return None
     take = call.store.asks.take_expired
@@ -317,8 +315,8 @@ async def _take_free(call: _Call, tree: Tree, taken: frozenset[str]) -> Ask | No
         take,
         call.record.id,
         author=call.holder,
-        lease_s=leases.LEASE_S,
-        without=put_aside | demand.asks_measured,
+        lease_s=LEASE_S,
+        without=aside | demand.asks_measured,
     )
 
 
@@ -329,3 +327,25 @@ def ask_seq(ask_id: str) -> int:
             f"{ask_id!r} is no ask id", 'Ask ids look like "a7".', Action("next_ask", "gives them")
         )
     return int(ask_id[1:])
+
+
+LEASE_S = 900.0  # an agent may think for long; a dead server's asks do not wait for it
+
+
+def holder(name: str) -> AuthorId:
+    """As whom this process takes asks for a client of this name."""
+    owner = this_process()
+    return AuthorId(name, owner.host, owner.pid, owner.started)
+
+
+def abandoned(ask: Ask) -> bool:
+    """Whether the process that took it is known to be dead."""
+    by = ask.author
+    return bool(by.host) and alive(Owner(by.host, by.pid, by.started)) is False
+
+
+def put_aside(tree: Tree, ask: Ask) -> bool:
+    """Whether its author went on without it: handed in, since it took it, a kernel that answers no
+    ask."""
+    since = ask.created if ask.taken is None else ask.taken
+    return any(n.ask is None and n.created > since and n.author == ask.author for n in tree.nodes)

@@ -23,7 +23,7 @@ from kevolve_mcp.store import SessionRecord
 from kevolve_mcp.synthesis.tuning import Choice, TuningExhausted
 
 from . import places, recording, tuning
-from .parameters import SubmitParameters
+from .job import SubmitParameters
 from .shared import Shared
 
 # before the first setting: an author that answers at once is not to wait for a worker's end

@@ -16,8 +16,7 @@ from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import NodeDuel, SessionRecord, Store
 
 from . import evaluating, inputs, places
-from .job import JobKind
-from .parameters import CompareParameters
+from .job import CompareParameters, JobKind
 from .shared import Shared
 from .types import CompareRequest
 
@@ -37,14 +36,14 @@ class CompareJob(JobKind[CompareParameters, api.Compared]):
         candidates = [await shared.thread(store.candidates.get, digest) for digest in p.candidates]
         place = await places.find(shared, p.where, progress)
         request = ComparisonRequest(tuple(candidates), place.policy, p.effort)
-        found, kept = await evaluating.compared(
+        comparison, kept = await evaluating.compared(
             shared, place.task, request, place.target, place.executor, place.session, progress
         )
         evaluations = tuple(
             api.evaluation(evaluation, number, held_out=False) for number, evaluation in kept
         )
-        duels = tuple(duel_view(named(duel, p.labels)) for duel in found.in_order())
-        return api.Compared(p.session, p.labels, evaluations, duels, found.processes)
+        duels = tuple(duel_view(named(duel, p.labels)) for duel in comparison.in_order())
+        return api.Compared(p.session, p.labels, evaluations, duels, comparison.processes)
 
 
 def named(duel: Duel, labels: tuple[str, ...]) -> NodeDuel:
@@ -61,9 +60,9 @@ def kernels(
     store: Store, record: SessionRecord | None, request: CompareRequest, language: str
 ) -> dict[str, Candidate]:
     """By label, the one that the others are held against first. Raises UsageError, NotFound."""
-    found: dict[str, Candidate] = {}
-    given = [request.kernel] if request.kernel else []
-    for place, text in enumerate((*given, *request.against)):
+    candidates: dict[str, Candidate] = {}
+    first = [request.kernel] if request.kernel else []
+    for place, text in enumerate((*first, *request.against)):
         if isinstance(text, str):
             if record is None:
                 raise UsageError(
@@ -80,16 +79,16 @@ def kernels(
                 Path(loaded.path).name or f"kernel {place + 1}",
                 inputs.candidate(loaded, language),
             )
-        found[label if label not in found else f"{label} ({place + 1})"] = candidate
-    _check(found)
-    return found
+        candidates[label if label not in candidates else f"{label} ({place + 1})"] = candidate
+    _check(candidates)
+    return candidates
 
 
 def _check(kernels: dict[str, Candidate]) -> None:
     if not 2 <= len(kernels) <= MOST_COMPARED:
-        given = ", ".join(kernels) or "none"
+        labels = ", ".join(kernels) or "none"
         raise UsageError(
-            f"{len(kernels)} kernels were given ({given})",
+            f"{len(kernels)} kernels were given ({labels})",
             f"Give 2 to {MOST_COMPARED}: node ids, paths or texts.",
         )
     seen: dict[str, str] = {}

@@ -32,8 +32,7 @@ from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, St
 
 from . import comparing, contests, evaluating, held_out, looking, reviews, skills
 from .evaluating import EvaluationOrder
-from .job import JobKind
-from .parameters import FinishParameters
+from .job import FinishParameters, JobKind
 from .shared import Shared
 from .trees import ids
 
@@ -64,12 +63,12 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if record.policy.review and not node.approved_by:
             raise _unreviewed(record, node)
         return (node,)
-    found = tree.ranked(n for n in tree.nodes if n.eligible and n.score > 0)
-    if found and record.policy.review:
-        best, found = found[0], tuple(n for n in found if n.approved_by)
-        if not found:
+    ranked = tree.ranked(n for n in tree.nodes if n.eligible and n.score > 0)
+    if ranked and record.policy.review:
+        best, ranked = ranked[0], tuple(n for n in ranked if n.approved_by)
+        if not ranked:
             raise _unreviewed(record, best)
-    if not found:
+    if not ranked:
         waiting = [n for n in tree.nodes if n.status == "needs_review"]
         approving = [
             Action("approve", "lets one pass", session=record.id, node=n.id) for n in waiting[-1:]
@@ -84,7 +83,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
             Action("next_ask", session=record.id),
             Action("discard", "closes it without an export", session=record.id),
         )
-    return found
+    return ranked
 
 
 def _refuted(tree: Tree) -> str:
@@ -170,28 +169,28 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
     ) -> tuple[Node, Candidate, StoredEvaluation, dict[str, str]]:
         """The first node that its clean re-validation confirms; why those before it were not.
         Raises Conflict without one."""
-        rejected, told, approving = dict[str, str](), list[str](), list[Action]()
+        rejected, reasons, approving = dict[str, str](), list[str](), list[Action]()
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
             request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
             low, high = place / len(nodes), (place + 1) / len(nodes)
             part = _part(progress, low, high, f"re-validating {node.id}", task)
             part(ProgressEvent("confirm", "in fresh processes", 0.0))
-            found, _ = await evaluating.stored(
+            confirmation, _ = await evaluating.stored(
                 self._shared, self._order(record, task, request), part
             )
-            why = await self._shared.thread(reviews.against, store, found, record.id, node)
-            if not why and (eligible(found.evaluation.cases) or len(nodes) == 1):
-                return node, candidate, found, rejected
-            if why and found.evaluation.status == "needs_review":
+            why = await self._shared.thread(reviews.against, store, confirmation, record.id, node)
+            if not why and (eligible(confirmation.evaluation.cases) or len(nodes) == 1):
+                return node, candidate, confirmation, rejected
+            if why and confirmation.evaluation.status == "needs_review":
                 approving.append(Action("approve", session=record.id, node=node.id))
             # the whole reason is read when the session is over
-            rejected[node.id] = _rejection(found, why)
-            shown = await self._shared.thread(held_out.veiled, store, found)
+            rejected[node.id] = _rejection(confirmation, why)
+            shown = await self._shared.thread(held_out.veiled, store, confirmation)
             why = await self._shared.thread(reviews.against, store, shown, record.id, node)
-            told.append(f"{node.id}: {_rejection(found, why)}")
+            reasons.append(f"{node.id}: {_rejection(confirmation, why)}")
         raise Conflict(
-            f"no node was confirmed: {'; '.join(told)}",
+            f"no node was confirmed: {'; '.join(reasons)}",
             "Fix them and go on, or name another node."
             + (" One that is approved now passes: then finish again." if approving else ""),
             *approving,
@@ -248,21 +247,21 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
         )  # cases that the kernel does not win go to the reference, by design
         request = EvaluationRequest(candidate, "export", "diagnose", policy)
         progress(ProgressEvent("export", "as a user calls it", 0.0))
-        found, _ = await evaluating.stored(
+        measurement, _ = await evaluating.stored(
             self._shared, self._order(record, task, request), progress
         )
-        if await self._shared.thread(reviews.against, store, found, record.id, node):
+        if await self._shared.thread(reviews.against, store, measurement, record.id, node):
             approve = Action("approve", session=record.id, node=node.id)
-            shown = await self._shared.thread(held_out.veiled, store, found)
+            shown = await self._shared.thread(held_out.veiled, store, measurement)
             why = await self._shared.thread(reviews.against, store, shown, record.id, node)
             raise Conflict(
-                f"the exported package does not verify: {_rejection(found, why)}",
+                f"the exported package does not verify: {_rejection(measurement, why)}",
                 f"The package is in {exported.path}; the session stays open.",
-                Action("view", "shows more", evaluation=found.id),
-                *((approve,) if found.evaluation.status == "needs_review" else ()),
+                Action("view", "shows more", evaluation=measurement.id),
+                *((approve,) if measurement.evaluation.status == "needs_review" else ()),
             )
-        await self._shared.thread(record_evaluation, exported.path, found.evaluation)
-        return found
+        await self._shared.thread(record_evaluation, exported.path, measurement.evaluation)
+        return measurement
 
     async def _reason(
         self, store: Store, record: SessionRecord, tree: Tree, node: Node, *, named: bool
@@ -302,9 +301,9 @@ def note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> Non
     skills.settle(store, shared.settings.skills)
 
 
-def _rejection(found: StoredEvaluation, why: str) -> str:
+def _rejection(stored: StoredEvaluation, why: str) -> str:
     """Why a node was not confirmed. why: "" where every case is right."""
-    return f"{found.evaluation.status}: {why or 'a protected case regressed'} ({found.id})"
+    return f"{stored.evaluation.status}: {why or 'a protected case regressed'} ({stored.id})"
 
 
 async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> api.Finished:

@@ -55,7 +55,7 @@ async def hold(
     task, executor = evaluating.place(shared, record, task)
     request = ComparisonRequest(tuple(candidates), record.policy)
     try:
-        found, _ = await evaluating.compared(
+        comparison, _ = await evaluating.compared(
             shared, task, request, record.target, executor, None, progress
         )
     except (EvaluatorUnavailable, TaskRefused, Unavailable) as error:
@@ -67,14 +67,14 @@ async def hold(
                 "figures decided.",
             ),
         )
-    first = winner(found)
+    first = winner(comparison)
     order = (some[first], *(node for node in nodes if node.id != some[first].id))
     labels = tuple(node.id for node in some)
-    duels = [found.duel(first, other) for other in range(len(some)) if other != first]
+    duels = [comparison.duel(first, other) for other in range(len(some)) if other != first]
     shown = tuple(comparing.named(duel, labels) for duel in duels if duel is not None)
     out = [
         f"{node.id} ({e.status})"
-        for node, e in zip(some, found.evaluations, strict=True)
+        for node, e in zip(some, comparison.evaluations, strict=True)
         if e.status != "correct"
     ]
     untimed = f"Not timed head-to-head: {', '.join(out)}." if out else ""
@@ -102,13 +102,13 @@ def equals(nodes: Sequence[Node]) -> tuple[Node, ...]:
     )
 
 
-def winner(found: HeadToHead) -> int:
+def winner(comparison: HeadToHead) -> int:
     """The first candidate, unless others are certainly faster: then the one of them whose assured
     ratio is the highest."""
-    first = next((n for n, e in enumerate(found.evaluations) if e.status == "correct"), 0)
+    first = next((n for n, e in enumerate(comparison.evaluations) if e.status == "correct"), 0)
     over = [
         (duel.interval[0], n)
-        for n in range(len(found.evaluations))
-        if (duel := found.duel(n, first)) and duel.verdict == "faster"
+        for n in range(len(comparison.evaluations))
+        if (duel := comparison.duel(n, first)) and duel.verdict == "faster"
     ]
     return max(over)[1] if over else first

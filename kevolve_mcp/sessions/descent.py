@@ -13,7 +13,7 @@ from kevolve_mcp.search import ROOT, Ask, Node, Role, Tree
 from kevolve_mcp.store import Store
 from kevolve_mcp.synthesis.likeness import Likeness, nearest
 
-from .parameters import SubmitParameters
+from .job import SubmitParameters
 from .types import SubmitRequest
 
 
@@ -59,9 +59,9 @@ def find(
     node of the same structure, for a text that differs from it in PARAMS alone; the node whose text
     is most like it, if that is like enough. A start comes from elsewhere and is compared by
     structure only."""
-    given = p.parents
-    if given:
-        return Descent(given, ask.role if ask else "improve")
+    parents = p.parents
+    if parents:
+        return Descent(parents, ask.role if ask else "improve")
     others = list(tree.nodes)
     again = next(
         (n for n in others if n.candidate == candidate.digest and n.ask is None and ask is None),
@@ -80,11 +80,13 @@ def find(
         return Descent((best.id,), ask.role if ask else "tune", _likeness(store, candidate, [best]))
     if p.root_named or (ask is not None and ask.role == "start"):
         return Descent((), ask.role if ask else "draft")
-    found = _likeness(store, candidate, others)
-    if found is None or not found.enough:
-        return Descent((), ask.role if ask else "draft", found)
-    failed = next(n.failed for n in others if n.id == found.node)
-    return Descent((found.node,), ask.role if ask else "repair" if failed else "improve", found)
+    likeness = _likeness(store, candidate, others)
+    if likeness is None or not likeness.enough:
+        return Descent((), ask.role if ask else "draft", likeness)
+    failed = next(n.failed for n in others if n.id == likeness.node)
+    return Descent(
+        (likeness.node,), ask.role if ask else "repair" if failed else "improve", likeness
+    )
 
 
 def _likeness(store: Store, candidate: Candidate, nodes: list[Node]) -> Likeness | None:

@@ -7,12 +7,12 @@ import sys
 from harness.types import Interpreter, MachineReport, Target
 from kevolve_mcp import api
 from kevolve_mcp.errors import Unavailable, UsageError
-from kevolve_mcp.executors import remedies
+from kevolve_mcp.executors.interpreters import INSTALL_TORCH, USE_LINUX
 
-from .use_case import UseCase
+from .shared import UseCase
 
-TORCH = f"torch is missing: no interpreter that was found can import it. {remedies.TORCH}"
-LINUX = f"evaluation needs Linux; here the server keeps knowledge and trees. {remedies.LINUX}"
+TORCH = f"torch is missing: no interpreter that was found can import it. {INSTALL_TORCH}"
+LINUX = f"evaluation needs Linux; here the server keeps knowledge and trees. {USE_LINUX}"
 
 
 class Describing(UseCase):

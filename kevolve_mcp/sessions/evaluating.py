@@ -15,13 +15,12 @@ from harness.types import (
     evaluation_key,
 )
 from kevolve_mcp import api
-from kevolve_mcp.executors.base import Executor, Progress
-from kevolve_mcp.executors.retrying import tried
+from kevolve_mcp.executors.base import Executor, Progress, tried
 from kevolve_mcp.store import SessionRecord, StoredEvaluation
 
-from . import listings, samples
+from . import attachments
 from .inputs import Loaded
-from .parameters import Location
+from .job import Location
 from .shared import Shared
 
 # of the best F: what the evaluator left early, below 0.96 of the best it knew, answers up to here
@@ -46,15 +45,15 @@ class EvaluationOrder:
 async def known(shared: Shared, order: EvaluationOrder) -> StoredEvaluation | None:
     """The stored evaluation of the same key, if that is enough; None without one, or while the
     evaluator's environment is not known."""
-    found = await _stored(shared, order)
-    return None if found is None or order.repeat or _missing(order, found) else found
+    answer = await _stored(shared, order)
+    return None if answer is None or order.repeat or _missing(order, answer) else answer
 
 
-def _missing(order: EvaluationOrder, found: StoredEvaluation) -> int:
+def _missing(order: EvaluationOrder, answer: StoredEvaluation) -> int:
     """How many processes the wanted effort asks for beyond those that are behind a timed answer."""
-    timed = any(c.speedup is not None for c in found.evaluation.cases)
+    timed = any(c.speedup is not None for c in answer.evaluation.cases)
     return (
-        max(0, round(USUAL_PROCESSES * order.request.effort) - api.processes(found.evaluation))
+        max(0, round(USUAL_PROCESSES * order.request.effort) - api.processes(answer.evaluation))
         if timed and order.request.effort > 1
         else 0
     )
@@ -74,10 +73,10 @@ async def _stored(shared: Shared, order: EvaluationOrder) -> StoredEvaluation | 
         request.through,
     )
     store = await shared.store()
-    found = await shared.thread(store.evaluations.find, key)
-    if found is None or found.evaluation.target != order.target:
+    answer = await shared.thread(store.evaluations.find, key)
+    if answer is None or answer.evaluation.target != order.target:
         return None
-    return found if _went_far_enough(found.evaluation, request.best) else None
+    return answer if _went_far_enough(answer.evaluation, request.best) else None
 
 
 def _went_far_enough(evaluation: Evaluation, best: float) -> bool:
@@ -93,9 +92,9 @@ async def measure(
     """`known`, else a fresh evaluation, which is not stored yet. Raises EvaluatorUnavailable after
     the second retry."""
     await shared.pool.report(order.executor)
-    found = await known(shared, order)
-    if found is not None:
-        return found
+    answer = await known(shared, order)
+    if answer is not None:
+        return answer
     order = await _joined(shared, order)
     evaluation = await tried(
         lambda: order.executor.evaluate(order.task, order.request, order.target, progress=progress),
@@ -108,15 +107,17 @@ async def measure(
 async def _joined(shared: Shared, order: EvaluationOrder) -> EvaluationOrder:
     """The order with what was measured under its key before, and no more effort than is missing
     then."""
-    found = await _stored(shared, order)
+    answer = await _stored(shared, order)
     if (
-        found is None
+        answer is None
         or not (
-            earlier := await shared.thread(samples.load, await shared.store(), found.evaluation)
+            earlier := await shared.thread(
+                attachments.load_samples, await shared.store(), answer.evaluation
+            )
         ).rounds
     ):
         return order
-    effort = max(1.0, _missing(order, found) / USUAL_PROCESSES)
+    effort = max(1.0, _missing(order, answer) / USUAL_PROCESSES)
     return replace(order, request=replace(order.request, earlier=earlier, effort=effort))
 
 
@@ -124,7 +125,9 @@ async def _detached(shared: Shared, evaluation: Evaluation) -> Evaluation:
     """With what is long moved to the artifacts."""
     store = await shared.store()
     return await shared.thread(
-        samples.detach, store, await shared.thread(listings.detach, store, evaluation)
+        attachments.detach_samples,
+        store,
+        await shared.thread(attachments.detach_listings, store, evaluation),
     )
 
 
@@ -139,19 +142,19 @@ async def stored(
     shared: Shared, order: EvaluationOrder, progress: Progress
 ) -> tuple[StoredEvaluation, bool]:
     """Measured and kept; and whether it was there before."""
-    found = await measure(shared, order, progress)
-    return await keep(shared, order, found), isinstance(found, StoredEvaluation)
+    measured = await measure(shared, order, progress)
+    return await keep(shared, order, measured), isinstance(measured, StoredEvaluation)
 
 
 async def keep(
-    shared: Shared, order: EvaluationOrder, found: StoredEvaluation | Fresh
+    shared: Shared, order: EvaluationOrder, measured: StoredEvaluation | Fresh
 ) -> StoredEvaluation:
     """A fresh evaluation put into the store."""
-    if isinstance(found, StoredEvaluation):
-        return found
+    if isinstance(measured, StoredEvaluation):
+        return measured
     store = await shared.store()
     await shared.thread(store.candidates.put, order.request.candidate)
-    identifier = await shared.thread(store.evaluations.put, found.evaluation, order.session)
+    identifier = await shared.thread(store.evaluations.put, measured.evaluation, order.session)
     return await shared.thread(store.evaluations.get, identifier)
 
 
@@ -166,16 +169,16 @@ async def compared(
 ) -> tuple[HeadToHead, tuple[tuple[str, Evaluation], ...]]:
     """Candidates against each other, measured now, and each one's evaluation as it is kept, with
     its id. session: who pays."""
-    found = await tried(
+    comparison = await tried(
         lambda: executor.compare(task, request, target, progress=progress), progress
     )
     store = await shared.store()
     kept = []
-    for candidate, evaluation in zip(request.candidates, found.evaluations, strict=True):
+    for candidate, evaluation in zip(request.candidates, comparison.evaluations, strict=True):
         await shared.thread(store.candidates.put, candidate)
         detached = await _detached(shared, evaluation)
         kept.append((await shared.thread(store.evaluations.put, detached, session), detached))
-    return found, tuple(kept)
+    return comparison, tuple(kept)
 
 
 def place(shared: Shared, record: SessionRecord, task: Task) -> tuple[Task, Executor]:
@@ -191,10 +194,10 @@ async def opened(
 ) -> tuple[Task, Executor]:
     """A task outside of any session. Raises what Executor.open_task raises."""
     executor = shared.pool.get(where.python, task.folder)
-    found = await executor.open_task(
+    opened_task = await executor.open_task(
         task.source, task.path, where.target, timed=timed, progress=progress
     )
     report = await shared.pool.report(executor)
     store = await shared.store()
-    await shared.thread(store.tasks.put, found, report.environment if timed else None)
-    return found, executor
+    await shared.thread(store.tasks.put, opened_task, report.environment if timed else None)
+    return opened_task, executor

@@ -16,25 +16,23 @@ from . import (
     descent,
     evaluating,
     inputs,
-    leases,
     places,
     recording,
     telling,
     tuning,
 )
-from .parameters import (
+from .job import (
     CompareParameters,
     MeasureParameters,
     SubmitParameters,
     TuneParameters,
 )
-from .shared import Shared
+from .shared import Shared, UseCase
 from .types import (
     CompareRequest,
     KernelRequest,
     SubmitRequest,
 )
-from .use_case import UseCase
 
 MOST_TRIALS = 64
 
@@ -72,7 +70,7 @@ class Evaluating(UseCase):
             parents=parents,
             assumed_root=assumed,
             root_named=bool(request.parents) and not parents,
-            author=leases.holder(request.author),
+            author=asking.holder(request.author),
             hypothesis=request.hypothesis,
             predicted_speedup=request.predicted_speedup,
             rationale=request.rationale,
@@ -87,7 +85,7 @@ class Evaluating(UseCase):
             done = await recording.at_once(shared, place, parameters)
         if done is not None:
             shared.background.wake(record.id)
-            result = await telling.told(shared, parameters, done)
+            result = await telling.submitted(shared, parameters, done)
             return await _at_once(shared, "submit", record.id, result)
         return await shared.jobs.start("submit", parameters)
 
@@ -125,8 +123,8 @@ class Evaluating(UseCase):
         if named.record is not None:
             place = await places.of_session(shared, named.record, named.where.target)
             order = places.order(place, candidate, parameters)
-            if (found := await evaluating.known(shared, order)) is not None:
-                result = await telling.measured(shared, parameters, found, cached=True)
+            if (answer := await evaluating.known(shared, order)) is not None:
+                result = await telling.measured(shared, parameters, answer, cached=True)
                 return await _at_once(shared, depth, named.record.id, result)
         return await shared.jobs.start(depth, parameters)
 

@@ -20,10 +20,10 @@ ALONE = ("start", "tune")
 
 
 def named(
-    found: Sequence[SimilarKernel], task: Task, target: str, language: str
+    kernels: Sequence[SimilarKernel], task: Task, target: str, language: str
 ) -> tuple[SimilarFound, ...]:
     """As callers see them, the most similar first."""
-    views = (_brief(kernel, task, target, language) for kernel in found)
+    views = (_brief(kernel, task, target, language) for kernel in kernels)
     return tuple(
         sorted(
             views,
@@ -60,7 +60,7 @@ def inspired(
     source = random.Random(f"{record.seed}:{seq}:injected")
     if expansion.role in ALONE or source.random() >= chance:
         return expansion
-    found = store.similar(
+    kernels = store.similar(
         task,
         record.target,
         record.language,
@@ -68,9 +68,9 @@ def inspired(
         exclude_session=record.id,
         before=record.created,
     )
-    if not found:
+    if not kernels:
         return expansion
-    chosen = source.choices(found, [kernel.similarity for kernel in found])[0]
+    chosen = source.choices(kernels, [kernel.similarity for kernel in kernels])[0]
     lent = LentKernel(chosen.session, chosen.node.id, round(chosen.similarity, 3))
     return replace(expansion, lent=lent)
 

@@ -8,11 +8,10 @@ from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.store import SessionRecord, Store
 
 from . import confirming
-from .parameters import FinishParameters
-from .shared import Shared
+from .job import FinishParameters
+from .shared import Shared, UseCase
 from .trees import ids
 from .types import FinishRequest
-from .use_case import UseCase
 
 
 class Finishing(UseCase):

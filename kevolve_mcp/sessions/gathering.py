@@ -75,8 +75,8 @@ def had(
     """What this author was given in other asks than `seq` (or in earlier ones alone), and which
     sources it handed in itself."""
     known: dict[str, str] = {}
-    given = store.asks.held_by(session, holder)
-    for other, keys in given.items():
+    keys_by_ask = store.asks.held_by(session, holder)
+    for other, keys in keys_by_ask.items():
         if other != seq and (other < seq or not earlier):
             for key in keys:
                 known.setdefault(key, f"a{other}")
@@ -91,7 +91,7 @@ def had(
         elif (
             node.ask is not None
             and node.origin is not None
-            and shown.START in given.get(node.ask, ())
+            and shown.START in keys_by_ask.get(node.ask, ())
             and _as_given(store, session, node)
         ):
             known.setdefault(shown.source_key(node.id), f"a{node.ask}")
@@ -102,8 +102,8 @@ def had(
 def _as_given(store: Store, session: str, start: Node) -> bool:
     """Whether a start is the kernel that its ask showed."""
     assert start.ask is not None
-    given = store.asks.get(session, start.ask).start
-    return given is not None and given.candidate == start.candidate
+    kernel = store.asks.get(session, start.ask).start
+    return kernel is not None and kernel.candidate == start.candidate
 
 
 async def build(
@@ -199,8 +199,8 @@ def _gather(
             )
         )
     start = None
-    if (given := expansion.start) is not None:
-        start = Start(store.candidates.get(given.candidate), given.origin, given.note)
+    if (origin := expansion.start) is not None:
+        start = Start(store.candidates.get(origin.candidate), origin.origin, origin.note)
     seen = history(tree, expansion)
     passages = Passages()
     if expansion.role != "start":
@@ -239,15 +239,15 @@ def _situation(
     parents: list[Parent],
     environment: Environment | None,
 ) -> Situation:
-    found = [s for p in parents if p.evaluation is not None for s in ranked(p.evaluation.signals)]
+    signals = [s for p in parents if p.evaluation is not None for s in ranked(p.evaluation.signals)]
     return Situation(
         task,
         exact_target(record.target, environment),
         record.language,
         expansion.role,
         max((tree.depth(p.node.id) for p in parents), default=0),
-        tuple(dict.fromkeys(s.name for s in found)),
-        " ".join(s.message for s in found[:2]),
+        tuple(dict.fromkeys(s.name for s in signals)),
+        " ".join(s.message for s in signals[:2]),
         features(record.target, environment),
     )
 

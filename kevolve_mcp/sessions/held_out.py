@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 LATER = "held-out cases are shown once the session is finished"
 
 
-def told(store: Store, found: StoredEvaluation) -> Evaluation:
+def visible(store: Store, stored: StoredEvaluation) -> Evaluation:
     """The evaluation as its readers may see it. Those of a search have no held-out cases; a
     confirmation shows them once its session is finished."""
-    e = found.evaluation
+    e = stored.evaluation
     if e.purpose not in ("confirm", "export"):
         return replace(e, cases=tuple(c for c in e.cases if not c.held_out))
     task = store.tasks.get(e.task)
-    if not takes_part(task) or _finished(store, found.session):
+    if not takes_part(task) or _finished(store, stored.session):
         return e
     return _veiled(e, task)
 
 
-def veiled(store: Store, found: StoredEvaluation) -> StoredEvaluation:
-    """The stored one with what `told` leaves of it."""
-    return replace(found, evaluation=told(store, found))
+def veiled(store: Store, stored: StoredEvaluation) -> StoredEvaluation:
+    """The stored one with what `visible` leaves of it."""
+    return replace(stored, evaluation=visible(store, stored))
 
 
 def takes_part(task: Task) -> bool:
@@ -43,13 +43,13 @@ def _finished(store: Store, session: str | None) -> bool:
 def _veiled(e: Evaluation, task: Task) -> Evaluation:
     """Without whatever may name a held-out case, its shape or its numbers: logs and data of stages,
     the texts of signals, the message unless the fault has nothing to do with such a case."""
-    visible = tuple(c for c in e.cases if not c.held_out)
+    shown = tuple(c for c in e.cases if not c.held_out)
     unbuilt = any(s.stage == "build" and not s.ok for s in e.stages)
-    plain = unbuilt or any(not c.correct for c in visible)
+    plain = unbuilt or any(not c.correct for c in shown)
     return replace(
         e,
         message=e.message if plain else f"{_said(e, task)} ({LATER})",
-        cases=visible,
+        cases=shown,
         signals=_signals(e, plain),
         stages=tuple(StageReport(s.stage, s.ok, s.seconds) for s in e.stages),
     )

@@ -20,8 +20,7 @@ from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import JobRecord
 
 from .home import opens
-from .job import JobKind, encoded, of_another_version
-from .parameters import Parameters
+from .job import JobKind, Parameters, encoded, of_another_version
 from .shared import Shared
 
 HEARTBEAT_S = 3.0
@@ -271,8 +270,8 @@ class JobRunner:
         except Exception as error:
             log.exception("job %s failed", job.id)
             hint = "This is a fault of the server; its log has the trace."
-            told = api.Error("internal", f"{type(error).__name__}: {error}", hint)
-            await self._end(job, "failed", error=to_json(told))
+            failure = api.Error("internal", f"{type(error).__name__}: {error}", hint)
+            await self._end(job, "failed", error=to_json(failure))
         else:
             with anyio.CancelScope(shield=True):  # done is done, even if a cancellation arrives now
                 await self._end(job, "done", result=result)

@@ -8,7 +8,7 @@ from kevolve_mcp import api
 from kevolve_mcp.store import taught_something
 from kevolve_mcp.synthesis.shown import LEARNED
 
-from .use_case import LookingUseCase
+from .home import LookingUseCase
 
 if TYPE_CHECKING:
     from knowledge import Library, Reading
@@ -30,18 +30,18 @@ class Knowledge(LookingUseCase):
         """Pages, skills and passages of documents for words and signals. A question that nothing
         answers is counted."""
         library = await self._library()
-        found = await self._shared.thread(
+        results = await self._shared.thread(
             library.search, query, signals, target, language, limit, cursor
         )
-        if not found.fits and not cursor and self._shared.settings.home.is_dir():
+        if not results.fits and not cursor and self._shared.settings.home.is_dir():
             await self._shared.thread(self._shared.count_gap, query, signals, target)
-        return api.hits(found)
+        return api.hits(results)
 
     async def read(self, page_id: str, *, offset: int = 0) -> api.Page:
         """A page from `offset` on, in pieces. What other sessions worded is quoted."""
         library = await self._library()
-        found = await self._shared.thread(library.read, page_id, offset, PAGE_CHARACTERS)
-        return api.page(found, _told(found))
+        reading = await self._shared.thread(library.read, page_id, offset, PAGE_CHARACTERS)
+        return api.page(reading, _told(reading))
 
     async def page(self, page_id: str) -> str:
         """A page, whole. What other sessions worded is quoted."""
@@ -56,9 +56,9 @@ class Knowledge(LookingUseCase):
         return await self._shared.thread(self._shared.library)
 
 
-def _told(found: Reading) -> str:
-    if not found.id.startswith(LEARNED):
-        return found.text
+def _told(reading: Reading) -> str:
+    if not reading.id.startswith(LEARNED):
+        return reading.text
     from kevolve_mcp.synthesis.sections import material  # not for a search alone
 
-    return material(found.text)
+    return material(reading.text)

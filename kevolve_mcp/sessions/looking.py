@@ -13,8 +13,7 @@ from kevolve_mcp.search import Node, Tree, no_winner
 from kevolve_mcp.synthesis.wording import number
 
 from . import pages
-from .home import Home
-from .use_case import LookingUseCase
+from .home import Home, LookingUseCase
 
 if TYPE_CHECKING:
     from kevolve_mcp.store import SessionRecord, Store
@@ -34,9 +33,11 @@ def _session(store: Store, trees: Trees, record: SessionRecord) -> api.Session:
     tree = trees.load(store, record.id, to_show=True)
     answered = tree.answered()
     open_asks = store.asks.open(record.id)
-    held = {a.seq for a in open_asks}
+    open_seqs = {a.seq for a in open_asks}
     waiting = [
-        a for a in tree.asks if a.role == "start" and a.seq not in answered and a.seq not in held
+        a
+        for a in tree.asks
+        if a.role == "start" and a.seq not in answered and a.seq not in open_seqs
     ]
     return api.session(
         record,
@@ -157,9 +158,9 @@ class Looking(LookingUseCase):
 
 
 def _sessions(store: Store, trees: Trees, cursor: int) -> api.View:
-    found = store.sessions.list()
+    summaries = store.sessions.list()
     lines = []
-    for s in found:
+    for s in summaries:
         best = (
             f"best {s.best} at {times(s.best_fitness)}"
             if s.best and s.best_fitness is not None
@@ -172,10 +173,10 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> api.View:
         )
     return api.view(
         "sessions",
-        f"{number(len(found), 'session')}, the newest first",
+        f"{number(len(summaries), 'session')}, the newest first",
         "\n".join(lines),
         cursor,
-        sessions=tuple(_session(store, trees, s.session) for s in found[:20]),
+        sessions=tuple(_session(store, trees, s.session) for s in summaries[:20]),
     )
 
 

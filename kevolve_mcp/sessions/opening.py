@@ -35,11 +35,9 @@ from kevolve_mcp.store import (
 
 from . import experience, gathering, inputs, looking
 from .gathering import Reader
-from .job import JobKind
-from .parameters import OpenParameters
-from .shared import Shared
+from .job import JobKind, OpenParameters
+from .shared import Shared, UseCase
 from .types import SessionSpec, Text
-from .use_case import UseCase
 
 
 class Opening(UseCase):
@@ -67,10 +65,10 @@ class Opening(UseCase):
                 str(error), "", Action("describe_targets", "lists the targets of this machine")
             ) from None
         language = spec.language or Target.parse(spec.target).usual_language
-        given = spec.start or Text(
+        text = spec.start or Text(
             path=inputs.companion_start(task.path, language) if task.path else ""
         )
-        start = await shared.thread(inputs.load_kernel, given, "start") if given else None
+        start = await shared.thread(inputs.load_kernel, text, "start") if text else None
         parameters = OpenParameters(
             name=f"{_slug(task.path)}-{secrets.token_hex(2)}",
             task=task,
@@ -83,9 +81,9 @@ class Opening(UseCase):
                 search=replace(spec.search, selection=selection),
             ),
         )
-        if not spec.new and (found := await _joinable(shared, parameters)) is not None:
-            joined = await _opened(shared, found, parameters, joined=True)
-            return api.answered("open", found.id, joined, await self._shared.left(found.id))
+        if not spec.new and (session := await _joinable(shared, parameters)) is not None:
+            joined = await _opened(shared, session, parameters, joined=True)
+            return api.answered("open", session.id, joined, await self._shared.left(session.id))
         return await shared.jobs.start("open", parameters)
 
     async def similar(
@@ -119,8 +117,8 @@ class Opening(UseCase):
         opened = await executor.open_task(
             loaded.source, loaded.path, target, timed=False, progress=progress
         )
-        found = await shared.thread(store.similar, opened, target, language, limit)
-        similar = experience.named(found, opened, target, language)
+        kernels = await shared.thread(store.similar, opened, target, language, limit)
+        similar = experience.named(kernels, opened, target, language)
         return opened.name, tuple(map(api.similar, similar))
 
 
@@ -178,11 +176,11 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
             await self._add_starts(store, record, task, starts, report)
         return await _opened(shared, record, p, joined=joined)
 
-    async def _python(self, executor: Executor, asked: str) -> str:
+    async def _python(self, executor: Executor, named: str) -> str:
         """The interpreter that evaluates, by path, so that every server of this session takes the
         same one."""
         chosen = await self._shared.pool.chosen(executor)
-        python = asked or (chosen.path if chosen else "")
+        python = named or (chosen.path if chosen else "")
         self._shared.pool.name(executor, python)
         return python
 
@@ -204,8 +202,8 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
         new = []
         for seq, start in enumerate(starts.found, first):
             digest = await shared.thread(store.candidates.put, start.candidate)
-            given = StartKernel(digest, start.origin, start.note)
-            expansion = Expansion((), "none", "start", start=given)
+            kernel = StartKernel(digest, start.origin, start.note)
+            expansion = Expansion((), "none", "start", start=kernel)
             built = await gathering.build(
                 shared, record, task, tree, expansion, seq, Reader({}), report
             )
@@ -234,34 +232,34 @@ def check_target(report: MachineReport, target: str, language: str) -> None:
     """Raises Unavailable unless kernels of this language can be measured there."""
     named = [t for t in report.targets if t.target == target]
     named = named or [t for t in report.targets if t.target == target.partition(":")[0]]
-    found = next((t for t in named if language in t.languages), named[0] if named else None)
+    best = next((t for t in named if language in t.languages), named[0] if named else None)
     able = ", ".join(t.target for t in report.targets if t.mode == "execute") or "none"
-    if found is None:
+    if best is None:
         raise Unavailable(
             f"target {target} is not known on this machine",
             f"Targets that can be measured here: {able}.",
         )
-    if found.mode in ("verify", "compile"):
+    if best.mode in ("verify", "compile"):
         raise Unavailable(
             f"{language} kernels can only be "
-            f"{'verified on' if found.mode == 'verify' else 'compiled for'} {target} here: "
-            f"{found.reason}",
+            f"{'verified on' if best.mode == 'verify' else 'compiled for'} {target} here: "
+            f"{best.reason}",
             f"A session needs a device to measure on ({able}).",
             Action(
-                "check" if found.mode == "verify" else "compile",
+                "check" if best.mode == "verify" else "compile",
                 f"works for {language} on {target}",
                 target=target,
                 language=language,
             ),
         )
-    if found.mode == "execute" and found.languages and language not in found.languages:
+    if best.mode == "execute" and best.languages and language not in best.languages:
         raise Unavailable(
             f"{language} kernels do not work on {target} here",
-            f"Languages for {target} on this machine: {', '.join(found.languages)}.",
+            f"Languages for {target} on this machine: {', '.join(best.languages)}.",
         )
-    if found.mode == "absent":
+    if best.mode == "absent":
         raise Unavailable(
-            f"target {target} does not work here: {found.reason}",
+            f"target {target} does not work here: {best.reason}",
             f"Targets that can be measured here: {able}.",
         )
 
@@ -342,26 +340,28 @@ def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[Ses
 
 
 def _differences(record: SessionRecord, p: OpenParameters) -> tuple[str, ...]:
-    found, spec = [], p.spec
+    differences, spec = [], p.spec
     if record.budget != spec.budget:
-        found.append(
+        differences.append(
             f"its budget is {to_json(record.budget)}; another budget needs a session of its own"
         )
     if record.selection != spec.search.selection:
-        found.append(f"its selection policy is {record.selection}")
+        differences.append(f"its selection policy is {record.selection}")
     if (inject := record.options.inject) != spec.search.inject:
-        found.append(f"its asks show a kernel of a similar task with a probability of {inject:g}")
+        differences.append(
+            f"its asks show a kernel of a similar task with a probability of {inject:g}"
+        )
     if (tune := record.options.tune) != spec.search.tune:
-        found.append(f"its parameters are searched in {tune:g} of its budget")
+        differences.append(f"its parameters are searched in {tune:g} of its budget")
     if spec.python and record.python != spec.python:
-        found.append(f"it evaluates with {record.python}")
-    return tuple(found)
+        differences.append(f"it evaluates with {record.python}")
+    return tuple(differences)
 
 
 def _seed(p: OpenParameters) -> int:
     """One that follows from the session's name, unless one was given."""
-    given = p.spec.search.seed
-    return int(p.name.rsplit("-", 1)[-1], 16) if given is None else given
+    seed = p.spec.search.seed
+    return int(p.name.rsplit("-", 1)[-1], 16) if seed is None else seed
 
 
 def _slug(path: str) -> str:

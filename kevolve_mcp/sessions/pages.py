@@ -16,9 +16,8 @@ from kevolve_mcp.search import ROOT, Node, Tree, observed
 from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import PRINTED, met_line, quoted, said, settings
 
-from . import held_out, listings
-from .outline import outlined
-from .stage_figures import legend
+from . import attachments, held_out
+from .outline import legend, outlined
 from .trees import ids
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ def node_page(
 ) -> api.View:
     node = _find(tree, node_id)
     view = api.node(tree, node)
-    found = store.evaluations.get(node.evaluation)
-    told = held_out.told(store, found)
+    stored = store.evaluations.get(node.evaluation)
+    evaluation = held_out.visible(store, stored)
     if section == "source":
         body = store.candidates.get(node.candidate).source
     elif section == "context":
@@ -41,9 +40,9 @@ def node_page(
             raise NotFound(f"{node.id} answers no ask", "It was submitted without one.")
         body = store.asks.shown(record.id, node.ask)
     elif section == "assembly":
-        body = listings.text(store, told)
+        body = attachments.listings_text(store, evaluation)
     elif section:
-        body = _section(told, section)
+        body = _section(evaluation, section)
     else:
         facts = [
             (
@@ -54,7 +53,7 @@ def node_page(
             *([f"rationale: {said(node.rationale)}"] if node.rationale else []),
             *_foretold(tree, node),
             *([f"proved wrong when it was confirmed: {node.refuted}"] if node.refuted else []),
-            _section(told, "summary"),
+            _section(evaluation, "summary"),
             f"sections: {', '.join(SECTIONS[1:])}",
         ]
         body = "\n".join(facts)
@@ -64,7 +63,7 @@ def node_page(
         body,
         cursor,
         nodes=(view,),
-        evaluation=api.evaluation(told, found.id),
+        evaluation=api.evaluation(evaluation, stored.id),
     )
 
 
@@ -92,23 +91,23 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
     figure stands above."""
     if not node.predicted_speedup:
         return []
-    found = observed(tree, node)
+    effect = observed(tree, node)
     of = "the strongest baseline" if node.parents in ((), (ROOT,)) else "its parent"
-    measured = f"measured: {times(found)}" if found else "nothing was measured"
+    measured = f"measured: {times(effect)}" if effect else "nothing was measured"
     return [f"predicted: {times(node.predicted_speedup)} the speed of {of}; {measured}"]
 
 
 def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> api.View:
-    found = store.evaluations.get(evaluation_id)
-    e = held_out.told(store, found)
+    stored = store.evaluations.get(evaluation_id)
+    e = held_out.visible(store, stored)
     if section == "source":
         body = store.candidates.get(e.candidate).source
     elif section == "assembly":
-        body = listings.text(store, e)
+        body = attachments.listings_text(store, e)
     else:
         body = _section(e, section or "summary")
-    head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
-    shown = api.evaluation(e, found.id)
+    head = f"{stored.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
+    shown = api.evaluation(e, stored.id)
     return api.view("evaluation", head, body, cursor, evaluation=shown)
 
 

@@ -76,12 +76,12 @@ def choose(
     to, of at most `characters` each. had: keys of what was shown, as `synthesis.shown` names it."""
     s = situation
     skills = {skill.id: skill for skill in library.skills()}
-    found = library.search(
+    results = library.search(
         s.words, s.signals, s.target, s.language, CANDIDATES, operators=tuple(s.task.operators)
     ).hits
     late = s.depth > EARLY
     ranked = sorted(
-        found, key=lambda h: -(h.score + PREFERENCE * (special(library.page(h.id)) == late))
+        results, key=lambda h: -(h.score + PREFERENCE * (special(library.page(h.id)) == late))
     )
     wanted = FIXING if s.role == "repair" else SLOTS
     chosen: dict[str, Hit] = {}

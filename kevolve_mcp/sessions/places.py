@@ -12,7 +12,7 @@ from kevolve_mcp.store import SessionRecord
 
 from . import evaluating, inputs
 from .evaluating import EvaluationOrder
-from .parameters import Location, MeasureParameters, SubmitParameters
+from .job import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
 from .types import KernelRequest
 

@@ -73,10 +73,10 @@ class Pool:
 
     def environment(self, executor: Executor, target: str, language: str) -> Environment | None:
         """What the next evaluation's environment will be, as far as it is known without asking."""
-        found = self._seen.get((id(executor), target, language))
-        if found is None and (report := self._reports.get(id(executor))) is not None:
-            found = report.environment
-        return found
+        seen = self._seen.get((id(executor), target, language))
+        if seen is None and (report := self._reports.get(id(executor))) is not None:
+            seen = report.environment
+        return seen
 
     async def close(self) -> None:
         """Ends every executor, each once."""

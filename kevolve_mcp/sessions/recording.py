@@ -14,9 +14,9 @@ from kevolve_mcp.store import BudgetPlace, NewNode, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 from kevolve_mcp.synthesis.likeness import Likeness
 
-from . import descent, evaluating, meetings, places, precision, skills
+from . import descent, evaluating, places, remeasuring, skills
 from .evaluating import EvaluationOrder
-from .parameters import SubmitParameters
+from .job import SubmitParameters
 from .shared import Shared
 
 
@@ -47,16 +47,16 @@ async def at_once(
 ) -> Recorded | None:
     """What `record` returns, where the store knows the answer and nothing is left to measure.
     Raises BudgetFull where it would be charged and has no place: this session paid for it."""
-    asked = await order(shared, place, p)
-    found = await evaluating.known(shared, asked)
-    if found is None:
+    evaluation_order = await order(shared, place, p)
+    answer = await evaluating.known(shared, evaluation_order)
+    if answer is None:
         return None
     if not await _is_node(shared, p) and (
-        precision.wanted(found.evaluation, asked.request.best)
-        or await _rival(shared, p, found.evaluation) is not None
+        remeasuring.wanted(answer.evaluation, evaluation_order.request.best)
+        or await _rival(shared, p, answer.evaluation) is not None
     ):
         return None
-    return await _inserted(shared, p, asked, found, cached=True, place="free")
+    return await _inserted(shared, p, evaluation_order, answer, cached=True, place="free")
 
 
 async def record(
@@ -65,32 +65,36 @@ async def record(
     """The node of a candidate, which is evaluated first: longer where its interval says nothing,
     and against the best node where it may be better. Done again after a crash, it finds what was
     measured in the store. Raises BudgetFull for a setting whose place authors took meanwhile."""
-    asked = await order(shared, place, p)
+    evaluation_order = await order(shared, place, p)
     # the node may be there already: its evaluation is not inserted with it
-    if asked.repeat or asked.request.effort > 1:
-        found, cached = await evaluating.stored(shared, asked, progress)
-        return await _inserted(shared, p, asked, found, cached=cached)
-    measured = await evaluating.measure(shared, asked, progress)
+    if evaluation_order.repeat or evaluation_order.request.effort > 1:
+        stored, cached = await evaluating.stored(shared, evaluation_order, progress)
+        return await _inserted(shared, p, evaluation_order, stored, cached=cached)
+    measured = await evaluating.measure(shared, evaluation_order, progress)
     cached = isinstance(measured, StoredEvaluation)
     # a setting that nobody waits for is one of many: its meeting with the best one says enough
     by_author = p.author != PARAMETER_SEARCH
-    useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
+    useless = by_author and remeasuring.wanted(measured.evaluation, evaluation_order.request.best)
     if useless and not await _is_node(shared, p):
         left_s = await _left(shared, p)
-        measured = await precision.sharpened(shared, asked, measured, left_s, progress)
+        measured = await remeasuring.sharpened(shared, evaluation_order, measured, left_s, progress)
         cached = False
     async with shared.telling(p.session):
         best = await _rival(shared, p, measured.evaluation)
         met = None
         if best is not None:
-            measured = await evaluating.keep(shared, asked, measured)
-            met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
+            measured = await evaluating.keep(shared, evaluation_order, measured)
+            met = await remeasuring.meet(
+                shared, place, evaluation_order.request.candidate, best, progress
+            )
         kept: BudgetPlace = "held" if by_author else "left_over"
         try:
-            return await _inserted(shared, p, asked, measured, cached=cached, met=met, place=kept)
+            return await _inserted(
+                shared, p, evaluation_order, measured, cached=cached, met=met, place=kept
+            )
         except BudgetFull:
             # for whoever tries it
-            await evaluating.keep(shared, asked, measured)
+            await evaluating.keep(shared, evaluation_order, measured)
             raise
 
 
@@ -104,7 +108,7 @@ async def _is_node(shared: Shared, p: SubmitParameters) -> bool:
 async def _rival(shared: Shared, p: SubmitParameters, evaluation: Evaluation) -> Node | None:
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
-    return meetings.rival(tree, evaluation, await _left(shared, p))
+    return remeasuring.rival(tree, evaluation, await _left(shared, p))
 
 
 async def _left(shared: Shared, p: SubmitParameters) -> float:
@@ -117,16 +121,16 @@ async def _left(shared: Shared, p: SubmitParameters) -> float:
 async def _inserted(
     shared: Shared,
     p: SubmitParameters,
-    asked: EvaluationOrder,
-    found: StoredEvaluation | evaluating.Fresh,
+    evaluation_order: EvaluationOrder,
+    measured: StoredEvaluation | evaluating.Fresh,
     *,
     cached: bool,
     met: Meeting | None = None,
     place: BudgetPlace = "held",
 ) -> Recorded:
     """What it names is in the store from now on."""
-    store, candidate = await shared.store(), asked.request.candidate
-    return await shared.thread(_insert, shared, store, p, candidate, found, met, cached, place)
+    store, candidate = await shared.store(), evaluation_order.request.candidate
+    return await shared.thread(_insert, shared, store, p, candidate, measured, met, cached, place)
 
 
 def _insert(
@@ -134,7 +138,7 @@ def _insert(
     store: Store,
     p: SubmitParameters,
     candidate: Candidate,
-    found: StoredEvaluation | evaluating.Fresh,
+    measured: StoredEvaluation | evaluating.Fresh,
     met: Meeting | None,
     cached: bool,
     place: BudgetPlace,
@@ -153,7 +157,9 @@ def _insert(
         p.session,
         NewNode(
             candidate=candidate.digest,
-            evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
+            evaluation=measured.id
+            if isinstance(measured, StoredEvaluation)
+            else measured.evaluation,
             parents=placed.parents,
             ask=p.ask,
             role=p.role or placed.role,
@@ -180,32 +186,32 @@ def _insert(
         place,
     )
     # told twice, it keeps the evaluation that it has
-    if not isinstance(found, StoredEvaluation) or found.id != node.evaluation:
-        found = store.evaluations.get(node.evaluation)
-    return Recorded(node.id, found, cached, placed.likeness)
+    if not isinstance(measured, StoredEvaluation) or measured.id != node.evaluation:
+        measured = store.evaluations.get(node.evaluation)
+    return Recorded(node.id, measured, cached, placed.likeness)
 
 
 def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> Origin | None:
     """Where a start came from. A start that was fixed keeps its origin; a kernel of another text
     was not borrowed."""
-    given = ask.start if ask else None
-    if given is None or (
-        given.candidate != candidate.digest
-        and not _resembles(store.candidates.get(given.candidate).source, candidate.source)
+    start = ask.start if ask else None
+    if start is None or (
+        start.candidate != candidate.digest
+        and not _resembles(store.candidates.get(start.candidate).source, candidate.source)
     ):
         return None
-    return given.origin
+    return start.origin
 
 
-def _resembles(given: str, submitted: str) -> bool:
+def _resembles(start: str, submitted: str) -> bool:
     return (
         difflib.SequenceMatcher(
-            None, given.splitlines(), submitted.splitlines(), autojunk=False
+            None, start.splitlines(), submitted.splitlines(), autojunk=False
         ).ratio()
         > 0.6
     )
 
 
 def _start_note(ask: Ask | None, candidate: Candidate) -> str:
-    given = ask.start if ask else None
-    return given.note if given is not None and given.candidate == candidate.digest else ""
+    start = ask.start if ask else None
+    return start.note if start is not None and start.candidate == candidate.digest else ""

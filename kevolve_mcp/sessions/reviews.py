@@ -8,10 +8,10 @@ from kevolve_mcp.store import Approval, Store, StoredEvaluation
 from kevolve_mcp.synthesis.wording import one_line, said
 
 
-def against(store: Store, found: StoredEvaluation, session: str, node: Node) -> str:
+def against(store: Store, stored: StoredEvaluation, session: str, node: Node) -> str:
     """Why an evaluation of a node, or of its package, does not let it pass; "" where it is right,
     or asks for a review of nothing else than what a person had before them."""
-    evaluation = found.evaluation
+    evaluation = stored.evaluation
     if evaluation.status == "correct":
         return ""
     if evaluation.status != "needs_review":

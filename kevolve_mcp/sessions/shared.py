@@ -11,7 +11,7 @@ from kevolve_mcp import api
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.settings import Settings
 
-from .home import Home
+from .home import Home, LookingUseCase
 from .pool import ExecutorFactory, Pool
 
 if TYPE_CHECKING:
@@ -55,3 +55,9 @@ class Shared(Home):
         """Executors first: what they still do must not write afterwards."""
         await self.pool.close()
         await super().close()
+
+
+class UseCase(LookingUseCase):
+    """One that also needs executors and jobs."""
+
+    _shared: Shared

@@ -12,8 +12,7 @@ from kevolve_mcp.store import StoredEvaluation
 from knowledge.families import of_operators
 
 from . import evaluating, places, recording
-from .job import JobKind
-from .parameters import Location, MeasureParameters, SubmitParameters
+from .job import JobKind, Location, MeasureParameters, SubmitParameters
 from .passages import exact_target, features, holds
 from .shared import Shared
 
@@ -36,8 +35,8 @@ class SubmitJob(JobKind[SubmitParameters, api.Evaluated]):
 
     async def run(self, parameters: SubmitParameters, progress: Progress) -> api.Evaluated:
         place = await places.find(self._shared, Location(parameters.session), progress)
-        found = await recording.record(self._shared, place, parameters, progress)
-        return await told(self._shared, parameters, found)
+        recorded = await recording.record(self._shared, place, parameters, progress)
+        return await submitted(self._shared, parameters, recorded)
 
 
 class MeasureJob(JobKind[MeasureParameters, api.Evaluated]):
@@ -56,8 +55,8 @@ class MeasureJob(JobKind[MeasureParameters, api.Evaluated]):
         place = await places.find(shared, p.where, progress, timed=self._timed)
         candidate = await shared.thread(store.candidates.get, p.candidate)
         order = places.order(place, candidate, p)
-        found, cached = await evaluating.stored(shared, order, progress)
-        return await measured(shared, p, found, cached=cached)
+        stored, cached = await evaluating.stored(shared, order, progress)
+        return await measured(shared, p, stored, cached=cached)
 
 
 def measure_jobs(shared: Shared) -> tuple[MeasureJob, ...]:
@@ -70,10 +69,10 @@ def measure_jobs(shared: Shared) -> tuple[MeasureJob, ...]:
 
 
 async def measured(
-    shared: Shared, p: MeasureParameters, found: StoredEvaluation, *, cached: bool
+    shared: Shared, p: MeasureParameters, stored: StoredEvaluation, *, cached: bool
 ) -> api.Evaluated:
     """An evaluation that makes no node, beside the best node of its session."""
-    plain = await _plain(shared, p.depth, found, cached=cached)
+    plain = await _plain(shared, p.depth, stored, cached=cached)
     if not p.session:
         return plain
     store = await shared.store()
@@ -82,13 +81,15 @@ async def measured(
     return replace(plain, session_id=p.session, best=api.best(tree), spent=spent)
 
 
-async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -> api.Evaluated:
+async def submitted(
+    shared: Shared, p: SubmitParameters, recorded: recording.Recorded
+) -> api.Evaluated:
     """A node, beside what its session has reached with it."""
-    plain = await _plain(shared, "submit", found.evaluation, cached=found.cached)
+    plain = await _plain(shared, "submit", recorded.evaluation, cached=recorded.cached)
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
     spent = await shared.thread(store.sessions.spent, p.session)
-    node, best = tree.by_id[found.node], tree.best()
+    node, best = tree.by_id[recorded.node], tree.best()
     return replace(
         plain,
         session_id=p.session,
@@ -96,8 +97,8 @@ async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -
         best=api.best(tree),
         new_best=best is not None and node.id == best.id,
         assumed_root=p.assumed_root and not node.parents,
-        nearest=found.likeness.node if found.likeness else "",
-        likeness=found.likeness.share if found.likeness else None,
+        nearest=recorded.likeness.node if recorded.likeness else "",
+        likeness=recorded.likeness.share if recorded.likeness else None,
         predicted_speedup=node.predicted_speedup,
         observed=observed(tree, node),
         spent=spent,
@@ -105,11 +106,11 @@ async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -
 
 
 async def _plain(
-    shared: Shared, depth: api.Depth, found: StoredEvaluation, *, cached: bool
+    shared: Shared, depth: api.Depth, stored: StoredEvaluation, *, cached: bool
 ) -> api.Evaluated:
     """The evaluation alone, with the pages to which its signals lead."""
-    store, evaluation = await shared.store(), found.evaluation
-    view = api.evaluation(evaluation, found.id, held_out=False)
+    store, evaluation = await shared.store(), stored.evaluation
+    view = api.evaluation(evaluation, stored.id, held_out=False)
     task = await shared.thread(store.tasks.get, evaluation.task)
     hits = await shared.thread(_pages, shared, evaluation, tuple(task.operators))
     return api.Evaluated(depth, view, cached=cached, facts=api.facts(evaluation), knowledge=hits)

@@ -42,14 +42,14 @@ class Trees:
         nodes = [
             replace(
                 node,
-                interval=found.interval if node.fitness else None,
-                seconds=found.seconds,
-                device_seconds=found.device_seconds,
-                margin=found.margin,
+                interval=derived.interval if node.fitness else None,
+                seconds=derived.seconds,
+                device_seconds=derived.device_seconds,
+                margin=derived.margin,
                 tunables={} if to_show else dict(self._of_candidate(store, node.candidate)),
             )
             for node in tree.nodes
-            for found in (figures[node.evaluation],)
+            for derived in (figures[node.evaluation],)
         ]
         return Tree(tuple(nodes), tree.asks)
 
@@ -57,19 +57,19 @@ class Trees:
         with self._lock:
             unknown = [e for e in evaluations if e not in self._figures]
         known = store.evaluations.measured(unknown) if unknown else {}
-        found = {e: _derived(measured) for e, measured in known.items()}
+        figures = {e: _derived(measured) for e, measured in known.items()}
         with self._lock:
-            self._figures |= found
+            self._figures |= figures
             return {e: self._figures[e] for e in evaluations}
 
     def _of_candidate(self, store: Store, candidate: str) -> dict[str, Any]:
         with self._lock:
-            found = self._tunables.get(candidate)
-        if found is None:
-            found = _tunables(store, candidate)
+            tunables = self._tunables.get(candidate)
+        if tunables is None:
+            tunables = _tunables(store, candidate)
             with self._lock:
-                self._tunables[candidate] = found
-        return found
+                self._tunables[candidate] = tunables
+        return tunables
 
 
 def _derived(measured: Measured) -> _Figures:

@@ -17,8 +17,7 @@ from kevolve_mcp.synthesis.tuning import Choice, TuningExhausted
 
 from . import evaluating, places
 from .evaluating import EvaluationOrder
-from .job import JobKind
-from .parameters import TuneParameters
+from .job import JobKind, TuneParameters
 from .shared import Shared
 
 
@@ -79,9 +78,9 @@ class TuneJob(JobKind[TuneParameters, api.Tuned]):
                 place.executor,
                 place.session,
             )
-            found, _ = await evaluating.stored(shared, order, _silent)
-            trials.append(_row(found, trial.params(), given=number == 0))
-            e = found.evaluation
+            stored, _ = await evaluating.stored(shared, order, _silent)
+            trials.append(_row(stored, trial.params(), given=number == 0))
+            e = stored.evaluation
             history.append(
                 HistoryRow(
                     "", e.status, e.fitness, trial.params(), structure, candidate=trial.digest
@@ -94,11 +93,11 @@ class TuneJob(JobKind[TuneParameters, api.Tuned]):
         return api.Tuned(parameters.session, tuple(sorted(trials, key=lambda t: -t.assured)))
 
 
-def _row(found: StoredEvaluation, params: dict[str, Any], *, given: bool) -> api.Trial:
-    e = found.evaluation
+def _row(stored: StoredEvaluation, params: dict[str, Any], *, given: bool) -> api.Trial:
+    e = stored.evaluation
     between = interval(e.cases) if e.fitness else None
     return api.Trial(
-        params, e.status, found.id, figures(e.cases).latency_us, e.fitness, between, given
+        params, e.status, stored.id, figures(e.cases).latency_us, e.fitness, between, given
     )
 
 

@@ -47,8 +47,8 @@ def admit_node(
     under_way = measuring(connection, session.id)
     wanted = len(under_way)
     if place == "left_over":
-        asked = {each.ask for each in under_way}
-        wanted += sum(ask.seq not in asked for ask in _open(connection, session.id, now))
+        asks = {each.ask for each in under_way}
+        wanted += sum(ask.seq not in asks for ask in _open(connection, session.id, now))
     if after > before and after + wanted > limit:
         raise _full(session.id, before, limit, under_way)
 

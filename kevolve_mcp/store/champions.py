@@ -1,4 +1,5 @@
-"""The best nodes of many sessions, as their trees call them, in a few queries.
+"""The best nodes of many sessions, as their trees call them, in a few queries, and what a
+confirmation proved wrong although the node's own evaluation still calls it correct.
 
 A tree is loaded whole, with the texts of its candidates; a list of sessions needs only the figures
 of those nodes that may be the best."""
@@ -9,14 +10,50 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, ScalarSelect, and_, exists, func, or_, select
 
 from kevolve_mcp.search.fitness import interval
 from kevolve_mcp.search.node import Node
 
-from . import notes
+from . import notes, schema
 from .evaluations import case_results
 from .rows import number
+
+# A build that fails or a call that does not end, where both went well before, says more about the
+# machine than about the candidate.
+_PROVED_WRONG = ("incorrect", "reward_hack", "crashed", "invalid")
+
+
+def refuted() -> ScalarSelect[int]:
+    """The evaluation that refutes a node, NULL without one: the newest verdict of a confirmation,
+    or of an export, on the same candidate, task and target, whoever paid for it. One that needs a
+    review is a verdict unless a person let the node pass."""
+    n, s, a = schema.nodes, schema.sessions.alias(), schema.approvals
+    judged, last = schema.evaluations.alias(), schema.evaluations.alias()
+    approved = exists().where(a.c.session == n.c.session, a.c.node == n.c.seq)
+    newest = (
+        select(func.max(judged.c.id))
+        .select_from(judged)
+        .join(
+            s,
+            and_(
+                s.c.id == n.c.session,
+                s.c.task == judged.c.task,
+                s.c.target == judged.c.target,
+            ),
+        )
+        .where(
+            judged.c.candidate == n.c.candidate,
+            judged.c.purpose.in_(("confirm", "export")),
+            or_(
+                judged.c.status.in_(("correct", *_PROVED_WRONG)),
+                and_(judged.c.status == "needs_review", ~approved.correlate(n)),
+            ),
+        )
+        .correlate(n)
+    )
+    wrong = select(last.c.id).where(last.c.id == newest.scalar_subquery())
+    return wrong.where(last.c.status != "correct").correlate(n).scalar_subquery()
 
 
 def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
@@ -24,8 +61,8 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
 
     rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
     eligible, annotations, refuted."""
-    found = list(rows)
-    cases = case_results(connection, [row.evaluation for row in found])
+    node_rows = list(rows)
+    cases = case_results(connection, [row.evaluation for row in node_rows])
     return [
         Node(
             id=f"n{row.seq}",
@@ -39,7 +76,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
             interval=interval(cases[row.evaluation]),
             met=notes.of_node(row.annotations).met,
         )
-        for row in found
+        for row in node_rows
     ]
 
 

@@ -1,7 +1,10 @@
-"""Evaluations with their cases and signals."""
+"""Evaluations with their cases and signals, and the environments in which they were made: where
+something was measured, by the digest of all that is known about it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,9 +17,8 @@ from kevolve_mcp.errors import NotFound, StoreError, UsageError
 
 from . import schema
 from .engine import Database
-from .environments import load_environments, put_environment
 from .records import Measured, StoredEvaluation
-from .rows import SLICE, number, session_row
+from .rows import SLICE, insert_once, number, session_row
 
 
 class Evaluations:
@@ -42,26 +44,26 @@ class Evaluations:
     def measured(self, identifiers: Iterable[str]) -> dict[str, Measured]:
         """What was measured in each of these, in a few queries for all. One that is not there is
         left out."""
-        e, found = schema.evaluations, dict[str, Measured]()
+        e, measurements = schema.evaluations, dict[str, Measured]()
         ids = [number(identifier, "e") for identifier in identifiers]
         with self._database.read() as connection:
             cases = case_results(connection, ids)
             for start in range(0, len(ids), SLICE):
                 query = select(e.c.id, e.c.target, e.c.seconds, e.c.device_seconds)
                 for row in connection.execute(query.where(e.c.id.in_(ids[start : start + SLICE]))):
-                    found[f"e{row.id}"] = Measured(
+                    measurements[f"e{row.id}"] = Measured(
                         row.target, row.seconds, row.device_seconds, tuple(cases[row.id])
                     )
-        return found
+        return measurements
 
     def find(self, key: str) -> StoredEvaluation | None:
         """The newest with exactly this key (`harness.types.evaluation_key`), None without one."""
         e = schema.evaluations
         with self._database.read() as connection:
-            found = _load(
+            newest = _load(
                 connection, select(e).where(e.c.key == key).order_by(e.c.id.desc()).limit(1)
             )
-        return found[0] if found else None
+        return newest[0] if newest else None
 
     def list(
         self,
@@ -142,14 +144,14 @@ def insert_evaluation(
 def get_evaluation(connection: Connection, identifier: str) -> StoredEvaluation:
     """Raises NotFound."""
     e = schema.evaluations
-    found = _load(connection, select(e).where(e.c.id == number(identifier, "e")))
-    if not found:
+    rows = _load(connection, select(e).where(e.c.id == number(identifier, "e")))
+    if not rows:
         raise NotFound(
             f"there is no evaluation {identifier}.",
             "",
             Action("view", "names the evaluation of each node"),
         )
-    return found[0]
+    return rows[0]
 
 
 def case_results(
@@ -157,14 +159,14 @@ def case_results(
 ) -> defaultdict[int, list[CaseResult]]:
     """The cases of each, in their order. Raises StoreError."""
     c = schema.case_results
-    found: defaultdict[int, list[CaseResult]] = defaultdict(list)
+    cases: defaultdict[int, list[CaseResult]] = defaultdict(list)
     for start in range(0, len(evaluations), SLICE):
         query = select(c.c.evaluation, c.c.data).where(
             c.c.evaluation.in_(evaluations[start : start + SLICE])
         )
         for row in connection.execute(query.order_by(c.c.evaluation, c.c.position)):
-            found[row.evaluation].append(_case(row.evaluation, row.data))
-    return found
+            cases[row.evaluation].append(_case(row.evaluation, row.data))
+    return cases
 
 
 def _case(evaluation: int, data: Any) -> CaseResult:
@@ -189,10 +191,10 @@ def signal_names(connection: Connection, evaluations: Select[Any]) -> dict[int, 
         .where(s.c.evaluation.in_(evaluations))
         .order_by(s.c.evaluation, s.c.position)
     )
-    found: dict[int, tuple[str, ...]] = {}
+    names: dict[int, tuple[str, ...]] = {}
     for evaluation, name in rows:
-        found[evaluation] = (*found.get(evaluation, ()), name)
-    return found
+        names[evaluation] = (*names.get(evaluation, ()), name)
+    return names
 
 
 _PLAIN = (
@@ -216,14 +218,14 @@ def _load(connection: Connection, query: Select[Any]) -> list[StoredEvaluation]:
 def _by_evaluation(
     connection: Connection, table: Table, ids: list[int]
 ) -> defaultdict[int, list[Row[Any]]]:
-    found: defaultdict[int, list[Row[Any]]] = defaultdict(list)
+    grouped: defaultdict[int, list[Row[Any]]] = defaultdict(list)
     for row in connection.execute(
         select(table)
         .where(table.c.evaluation.in_(ids))
         .order_by(table.c.evaluation, table.c.position)
     ):
-        found[row.evaluation].append(row)
-    return found
+        grouped[row.evaluation].append(row)
+    return grouped
 
 
 def _stored(
@@ -244,3 +246,30 @@ def _stored(
     except ValueError as error:  # CodecError, or a signal that has left the vocabulary
         raise _unreadable(row.id, error) from error
     return StoredEvaluation(f"e{row.id}", row.session, row.created, evaluation)
+
+
+def environment_digest(environment: Environment) -> str:
+    """SHA-256 of the canonical JSON."""
+    return hashlib.sha256(json.dumps(to_json(environment), sort_keys=True).encode()).hexdigest()
+
+
+def put_environment(connection: Connection, environment: Environment, now: float) -> str:
+    """Keep it and return its digest."""
+    digest = environment_digest(environment)
+    row = {
+        "device": environment.device,
+        "toolchain": environment.toolchain,
+        "data": to_json(environment),
+        "created": now,
+    }
+    insert_once(connection, schema.environments, {"digest": digest}, row)
+    return digest
+
+
+def load_environments(connection: Connection, digests: Iterable[str]) -> dict[str, Environment]:
+    """By digest."""
+    table = schema.environments
+    rows = connection.execute(
+        select(table.c.digest, table.c.data).where(table.c.digest.in_(set(digests)))
+    )
+    return {row.digest: from_json(Environment, row.data) for row in rows}

@@ -118,11 +118,11 @@ class Jobs:
         is over stays as it is."""
         j, identifier = schema.jobs, number(job, "j")
         with self._database.write() as connection:
-            asked = {"cancel_requested": True}
+            request = {"cancel_requested": True}
             connection.execute(
-                update(j).where(j.c.id == identifier, j.c.state == "running").values(asked)
+                update(j).where(j.c.id == identifier, j.c.state == "running").values(request)
             )
-            ended = {**asked, "state": "cancelled", "finished": self._clock()}
+            ended = {**request, "state": "cancelled", "finished": self._clock()}
             connection.execute(
                 update(j).where(j.c.id == identifier, j.c.state == "lost").values(ended)
             )
@@ -162,14 +162,14 @@ class Jobs:
             changed = connection.execute(
                 update(j).where(j.c.id == number(job, "j"), j.c.state == "lost").values(values)
             ).rowcount
-            found = _get(connection, job)
+            record = _get(connection, job)
             if not changed:
                 raise Conflict(
-                    f"job {job} is {found.state} and not lost: there is nothing to claim.",
+                    f"job {job} is {record.state} and not lost: there is nothing to claim.",
                     "Wait for it.",
                     Action("wait", job=job),
                 )
-            return found
+            return record
 
     def _is_dead(self, job: JobRecord) -> bool:
         living = alive(job.owner)

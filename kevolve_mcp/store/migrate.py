@@ -43,10 +43,10 @@ def migrate(connection: Connection) -> None:
     Raises StoreError when the database is newer than this program or holds tables of the same names
     from elsewhere.
     """
-    found = version(connection)
-    if found == HEAD:
+    current = version(connection)
+    if current == HEAD:
         return
-    if found is None and (
+    if current is None and (
         strangers := sorted(
             set(inspect(connection).get_table_names()) & set(schema.metadata.tables)
         )
@@ -70,14 +70,14 @@ def migrate(connection: Connection) -> None:
         command.upgrade(config, "head")
     except CommandError as error:
         raise StoreError(
-            f"the database has schema version {found!r}, which this program (version {HEAD!r}) "
+            f"the database has schema version {current!r}, which this program (version {HEAD!r}) "
             "does not know.",
             "It was written by a newer KEvolve: upgrade the program, or set KEVOLVE_HOME to "
             "another folder.",
         ) from error
     except DBAPIError as error:
         raise StoreError(
-            f"the database cannot be migrated from {found!r} to {HEAD!r}: {error.orig}.",
+            f"the database cannot be migrated from {current!r} to {HEAD!r}: {error.orig}.",
             "Nothing was changed. Keep a copy of it and report the message.",
         ) from error
     if (reached := version(connection)) != HEAD:

@@ -17,10 +17,10 @@ from kevolve_mcp.search.tree import ROOT, Tree
 from . import admission, notes, schema, spending
 from .approvals import load_approvals
 from .asks import ask_of
+from .champions import refuted
 from .engine import Database
 from .evaluations import get_evaluation, insert_evaluation, signal_names
 from .records import BudgetPlace, NewNode
-from .refuted import refuted
 from .rows import next_seq, number, session_row
 
 
@@ -93,10 +93,10 @@ class Nodes:
         """Raises NotFound. The root "n0" is no node of the store."""
         seq = number(node, "n")
         with self._database.read() as connection:
-            found = load_nodes(connection, session, seq)
-            if not found:
+            nodes = load_nodes(connection, session, seq)
+            if not nodes:
                 raise _unknown(connection, session, node)
-        return found[0]
+        return nodes[0]
 
     def tree(self, session: str) -> Tree:
         """All nodes and asks, as of one moment. Raises NotFound."""
@@ -123,8 +123,8 @@ class Nodes:
             .where(n.c.session == session, n.c.candidate == new.candidate)
             .order_by(n.c.seq)
         )
-        asked = n.c.ask.is_(None) if new.ask is None else n.c.ask == new.ask
-        for seq in connection.execute(query.where(asked)).scalars().all():
+        same_ask = n.c.ask.is_(None) if new.ask is None else n.c.ask == new.ask
+        for seq in connection.execute(query.where(same_ask)).scalars().all():
             node = self._one(connection, session, seq)
             if new.ask is not None or node.parents == parents:
                 return node

@@ -18,11 +18,10 @@ from kevolve_mcp.search.ranking import champion
 from kevolve_mcp.search.tree import Tree
 
 from . import admission, schema, spending
-from .champions import completed, contenders
+from .champions import completed, contenders, refuted
 from .engine import Database
 from .nodes import counted, load_nodes
 from .records import Demand, NewSession, SessionRecord, SessionState, SessionSummary
-from .refuted import refuted
 from .remembered import PastBudget, SessionOptions, SessionOutcome
 from .rows import insert_once, outcome_of, session_row
 
@@ -61,10 +60,10 @@ class Sessions:
         one (with that id); and whether it was there before. Of several that call this at once, one
         creates and the others join. Raises as `create`."""
         with self._database.write() as connection:
-            found = self._find(
+            record = self._find(
                 connection, new.task, new.target, new.language, new.goal, new.policy, lock=True
             )
-            return (found, True) if found else (self._create(connection, new, identifier), False)
+            return (record, True) if record else (self._create(connection, new, identifier), False)
 
     def find_open(
         self,
@@ -190,13 +189,13 @@ class Sessions:
         for chosen in [identifier] if identifier else _ids(name):
             if insert_once(connection, schema.sessions, {"id": chosen}, values):
                 return dataclasses.replace(record, id=chosen)
-        found = _record(session_row(connection, identifier))
-        if (found.task, found.target, found.language) != (new.task, new.target, new.language):
+        created = _record(session_row(connection, identifier))
+        if (created.task, created.target, created.language) != (new.task, new.target, new.language):
             raise Conflict(
                 f"session {identifier} is another one, of another task, target or language.",
                 "Leave the id to the store.",
             )
-        return found
+        return created
 
     @staticmethod
     def _find(

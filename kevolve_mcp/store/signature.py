@@ -77,41 +77,41 @@ def _vector(
 
 def _flow(graph: Sequence[Operator]) -> Counter[str]:
     """Pairs and triples of operators of which each reads the one before."""
-    found: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     for operator in graph:
         for read in operator.reads:
             if read < 0:
-                found[f"{'in' if read == -1 else 'own'}>{operator.name}"] += 1
+                features[f"{'in' if read == -1 else 'own'}>{operator.name}"] += 1
                 continue
             before = graph[read]
-            found[f"{before.name}>{operator.name}"] += 1
-            found.update(
+            features[f"{before.name}>{operator.name}"] += 1
+            features.update(
                 f"{graph[first].name}>{before.name}>{operator.name}"
                 for first in before.reads
                 if first >= 0
             )
-    return found
+    return features
 
 
 def _reductions(graph: Sequence[Operator]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     for operator in graph:
         if operator.axes:
             # which axes says more than how long they are
-            found[f"{operator.name} {operator.axes}"] += 2
-            found[f"{operator.axes} 2^{_bucket(operator.extent)}"] += 1
+            features[f"{operator.name} {operator.axes}"] += 2
+            features[f"{operator.axes} 2^{_bucket(operator.extent)}"] += 1
         elif operator.name in CARRIES:
-            found[operator.name] += 2
-    return found
+            features[operator.name] += 2
+    return features
 
 
 def _data(inputs: Sequence[tuple[str, tuple[int, ...]]]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     for dtype, shape in inputs:
-        found[dtype] += 2
-        found[f"rank {len(shape)}"] += 1
-        found[f"2^{_bucket(math.prod(shape))}"] += 1
-    return found
+        features[dtype] += 2
+        features[f"rank {len(shape)}"] += 1
+        features[f"2^{_bucket(math.prod(shape))}"] += 1
+    return features
 
 
 def _bucket(count: int) -> int:

@@ -14,9 +14,8 @@ from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.ranking import first, standings
 
 from . import schema
-from .champions import contenders
+from .champions import contenders, refuted
 from .nodes import counted
-from .refuted import refuted
 from .rows import SLICE, outcome_of
 from .signature import Signature
 
@@ -54,8 +53,10 @@ class Signatures:
                 select(t.c.digest, t.c.facts).where(t.c.digest.in_(new[start : start + SLICE]))
             ):
                 self._known[row.digest] = Signature.of(from_json(Task, {**row.facts, "source": ""}))
-        found = {digest: own.similarity(self._known[digest]) for digest in digests}
-        return {digest: value for digest, value in found.items() if value >= least and value > 0}
+        similarities = {digest: own.similarity(self._known[digest]) for digest in digests}
+        return {
+            digest: value for digest, value in similarities.items() if value >= least and value > 0
+        }
 
 
 def matches(
@@ -126,13 +127,13 @@ def _leading(rows: list[Row[Any]], nodes: list[Node]) -> list[tuple[Row[Any], No
     by_session: defaultdict[str, list[tuple[Row[Any], Node]]] = defaultdict(list)
     for row, node in zip(rows, nodes, strict=True):
         by_session[row.session].append((row, node))
-    found: list[tuple[float, Row[Any], Node]] = []
+    leaders: list[tuple[float, Row[Any], Node]] = []
     for pairs in by_session.values():
         known = standings(node for _, node in pairs)
         best = first((node for _, node in pairs), known)
-        found += [(known[node.id], row, node) for row, node in pairs if node is best]
-    found.sort(key=lambda each: (-each[0], each[1].created))
-    return [(row, node) for _, row, node in found]
+        leaders += [(known[node.id], row, node) for row, node in pairs if node is best]
+    leaders.sort(key=lambda each: (-each[0], each[1].created))
+    return [(row, node) for _, row, node in leaders]
 
 
 def _standing(rows: Iterable[Row[Any]]) -> Iterable[Row[Any]]:

@@ -51,9 +51,9 @@ def spent(connection: Connection, session: str) -> Spent:
 def evaluations(connection: Connection, session: str) -> int:
     """How many are spent, see `spent`."""
     e, n = schema.evaluations, schema.nodes
-    told = select(n.c.evaluation).where(n.c.session == session)
+    counted = select(n.c.evaluation).where(n.c.session == session)
     return connection.execute(
-        select(func.count()).where(_own(session), e.c.id.in_(told))
+        select(func.count()).where(_own(session), e.c.id.in_(counted))
     ).scalar_one()
 
 
@@ -77,12 +77,12 @@ def _written(connection: Connection, session: str) -> list[tuple[float, float]]:
         ask = payload.get("ask")
         if ask is not None:
             handed_in[ask] = max(created, handed_in.get(ask, created))
-    found = []
-    for seq, taken, told in connection.execute(
+    intervals = []
+    for seq, taken, recorded in connection.execute(
         nodes.where(a.c.session == session, a.c.taken.is_not(None))
     ):
-        found.append((taken, min(told, handed_in.get(seq, told))))
-    return found
+        intervals.append((taken, min(recorded, handed_in.get(seq, recorded))))
+    return intervals
 
 
 def _together(intervals: Iterable[tuple[float, float]]) -> float:

@@ -64,7 +64,6 @@ class Store:
         """Use `Store.open`."""
         from .approvals import Approvals
         from .asks import Asks
-        from .candidates import Candidates
         from .evaluations import Evaluations
         from .jobs import Jobs
         from .nodes import Nodes
@@ -72,7 +71,7 @@ class Store:
         from .similar import Signatures
         from .skill_uses import SkillUses
         from .skills import Skills
-        from .tasks import Tasks
+        from .tasks import Candidates, Tasks
 
         self.home = home
         self.artifacts = artifacts
@@ -141,10 +140,10 @@ class Store:
 
         with self._database.read() as connection:
             near = self._signatures.near(connection, task, least)
-            found = matches(
+            kernels = matches(
                 connection, near, target, language, exclude_session=exclude_session, before=before
             )[:limit]
-            nodes = [load_nodes(connection, match.session, match.seq)[0] for match in found]
+            nodes = [load_nodes(connection, match.session, match.seq)[0] for match in kernels]
         return [
             SimilarKernel(
                 self.tasks.get(match.task),
@@ -158,7 +157,7 @@ class Store:
                 if match.confirmed
                 else None,
             )
-            for match, node in zip(found, nodes, strict=True)
+            for match, node in zip(kernels, nodes, strict=True)
         ]
 
     def close(self) -> None:

@@ -112,9 +112,9 @@ def bindings(
         )
     for role, kind in roles.items():
         if kind in ("scalar", "number"):
-            found = _number(role, kind, program)
-            if found is not None:
-                arguments[role] = found
+            value = _number(role, kind, program)
+            if value is not None:
+                arguments[role] = value
         elif kind == "output dtype":
             present[role] = _output_dtype(cases, main)
     names = [role for role, kind in roles.items() if kind.startswith("choice")]
@@ -140,29 +140,29 @@ def bindings(
 def parameter_specs(task: Task) -> dict[str, TensorSpec]:
     """ "self.weight" -> spec, from the task's "weight float32[4096]". Raises NotReadable on another
     form."""
-    found: dict[str, TensorSpec] = {}
+    specs: dict[str, TensorSpec] = {}
     for text in task.parameters:
         name, _, rest = text.strip().partition(" ")
         dtype, bracket, shape = rest.strip().rstrip("]").partition("[")
         if not bracket:
             raise NotReadable(f"the parameter {text!r} does not read as 'name dtype[shape]'")
-        found[f"self.{name}"] = TensorSpec(
+        specs[f"self.{name}"] = TensorSpec(
             tuple(int(s) for s in shape.split(",") if s.strip()), dtype, (), 0
         )
-    return found
+    return specs
 
 
 def _output_dtype(cases: Sequence[Case], main: Offer | None) -> str:
-    found = [spec.dtype for case in cases for spec in case.outputs[:1]]
+    dtypes = [spec.dtype for case in cases for spec in case.outputs[:1]]
     if any(spec.dtype != case.outputs[0].dtype for case in cases for spec in case.outputs):
         raise NotReadable("the outputs differ in dtype")
-    if main is not None and [s.dtype for s in main.specs] == found:
+    if main is not None and [s.dtype for s in main.specs] == dtypes:
         return "input"
-    if len(set(found)) > 1:
+    if len(set(dtypes)) > 1:
         raise NotReadable(
-            f"the output's dtype differs from case to case ({', '.join(sorted(set(found)))})"
+            f"the output's dtype differs from case to case ({', '.join(sorted(set(dtypes)))})"
         )
-    return found[0]
+    return dtypes[0]
 
 
 def _fits(kind: str, offer: Offer, reference: Offer | None, floating: Sequence[str]) -> bool:

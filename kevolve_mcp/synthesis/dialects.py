@@ -88,11 +88,11 @@ class Pointwise:
 
     def arguments(self) -> list[str]:
         """What every launch passes: operands, outputs, scalars, lengths."""
-        found = [f"a{i}" for i in range(len(self.operands))] + [
+        names = [f"a{i}" for i in range(len(self.operands))] + [
             f"y{k}" for k in range(len(self.results))
         ]
         return [
-            *found,
+            *names,
             *(f"float(s{i})" for i in range(len(self.scalars))),
             *(f"a{i}.numel()" for i in self.cycles),
         ]

@@ -119,8 +119,8 @@ class _Translator:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=items)) if len(
                 targets
             ) == len(items):
-                found = [self.value(v) for v in items]
-                for target, result in zip(targets, found, strict=True):
+                values = [self.value(v) for v in items]
+                for target, result in zip(targets, values, strict=True):
                     if not isinstance(target, ast.Name):
                         raise self.refuse(statement, "an assignment to something other than a name")
                     self.names[target.id] = result
@@ -267,10 +267,10 @@ class _Translator:
         name = _MODULES.get(module.kind)
         if name is None:
             raise self.refuse(node, f"the submodule {path} ({module.kind})")
-        given = dict(zip(_MODULE_ARGUMENTS.get(name, ()), module.call.args, strict=False))
-        given |= {k.arg: k.value for k in module.call.keywords if k.arg}
+        arguments = dict(zip(_MODULE_ARGUMENTS.get(name, ()), module.call.args, strict=False))
+        arguments |= {k.arg: k.value for k in module.call.keywords if k.arg}
         options: list[tuple[str, Value]] = []
-        for key, value in given.items():
+        for key, value in arguments.items():
             if key in ("inplace", "normalized_shape"):
                 continue
             known = value.value if isinstance(value, ast.Constant) else number(value)

@@ -62,12 +62,12 @@ def assemble(sections: Sequence[AskSection], max_tokens: int) -> Assembled:
         return Assembled(
             text[: limit - len(mark)] + mark, (*lines, f"the whole text was cut at its end; {MORE}")
         )
-    held = tuple(
+    keys = tuple(
         s.key
         for s, left in zip(sections, kept, strict=True)
         if s.key and 2 * len(left) >= len(s.text)
     )
-    return Assembled(text, lines, held)
+    return Assembled(text, lines, keys)
 
 
 def _joined(kept: Iterable[str], cuts: Iterable[str]) -> str:

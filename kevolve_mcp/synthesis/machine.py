@@ -15,11 +15,11 @@ _INTERPRETED = ":triton-interpreter"
 def device(key: str) -> str:
     """The key of a device, as evaluations carry it, for a reader: "AMD EPYC; caches L1 32 KiB, L2
     512 KiB, L3 32,768 KiB; vector avx2 fma". One of another form as it is."""
-    found = _HOST.fullmatch(key.removesuffix(_INTERPRETED))
-    if found is None:
+    match = _HOST.fullmatch(key.removesuffix(_INTERPRETED))
+    if match is None:
         return key
     caches = ", ".join(f"L{level} {int(size):,} KiB" for level, size in _CACHE.findall(key))
-    said = f"{found['model']}; caches {caches}; vector {found['vector'].replace('+', ' ')}"
+    said = f"{match['model']}; caches {caches}; vector {match['vector'].replace('+', ' ')}"
     return f"{said}; in Triton's interpreter" if key.endswith(_INTERPRETED) else said
 
 

@@ -48,7 +48,7 @@ def _written(
 ) -> tuple[str | int, ...]:
     """The dtype of each output: the number of an operand that has the same one in every case, a
     full one before others; else its name."""
-    found: list[str | int] = []
+    sizes: list[str | int] = []
     for k in range(count):
         names = [
             o[k].dtype if k < len(o) else row[0].dtype
@@ -61,31 +61,31 @@ def _written(
                 f"output {k} is {' or '.join(sorted(set(names)))}, depending on the case, and no "
                 "input follows"
             )
-        found.append(names[0] if alike is None else alike)
-    return tuple(found)
+        sizes.append(names[0] if alike is None else alike)
+    return tuple(sizes)
 
 
 def _parameters(task: Task) -> dict[str, TensorSpec]:
-    found = {}
+    specs = {}
     for text in task.parameters:
         name, _, rest = text.partition(" ")
         dtype, _, shape = rest.rstrip("]").partition("[")
-        found[f"self.{name}"] = TensorSpec(
+        specs[f"self.{name}"] = TensorSpec(
             tuple(int(s) for s in shape.split(",") if s.strip()), dtype, (), 0
         )
-    return found
+    return specs
 
 
 def _tensors(outputs: Sequence[Value], program: Program, task: Task) -> list[Value]:
     parameters = _parameters(task)
-    found: dict[Value, None] = {}
+    tensors: dict[Value, None] = {}
     for output in outputs:
         for value in output.walk():
             if value.op == "input" or (value.op == "attribute" and value.name in parameters):
-                found[value] = None
-    if not any(v.op == "input" for v in found):
+                tensors[value] = None
+    if not any(v.op == "input" for v in tensors):
         raise NotReadable("the result does not depend on an input")
-    return list(found)
+    return list(tensors)
 
 
 def _spec(tensor: Value, program: Program, task: Task, inputs: Sequence[TensorSpec]) -> TensorSpec:
@@ -217,22 +217,24 @@ class _Emitter:
     def argument(
         self, value: Value, index: int, name: str, default: float | None = None
     ) -> Value | None:
-        found = (
+        operand = (
             value.args[index]
             if index < len(value.args)
             else next((v for k, v in value.options if k == name), None)
         )
-        if found is None and default is not None:
+        if operand is None and default is not None:
             return Value("constant", constant=default)
         return (
-            None if found is None or (found.op == "constant" and found.constant is None) else found
+            None
+            if operand is None or (operand.op == "constant" and operand.constant is None)
+            else operand
         )
 
     def given(self, value: Value, index: int, name: str, default: float | None = None) -> str:
-        found = self.argument(value, index, name, default)
-        if found is None:
+        argument = self.argument(value, index, name, default)
+        if argument is None:
             raise NotReadable(f"{value.op} lacks its argument {name}")
-        return self.number(found)
+        return self.number(argument)
 
     def cast(self, value: Value) -> str:
         """Everything is computed in single precision, and rounded once, when it is written."""

@@ -16,11 +16,11 @@ Hints = Mapping[str, tuple[str, ...]]
 
 def packets(task: Task) -> dict[str, int]:
     """Operator packet -> count: "aten.mean.dim" counts as "aten.mean"."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, count in task.operators.items():
         packet = ".".join(name.split(".")[:2])
-        found[packet] = found.get(packet, 0) + count
-    return found
+        counts[packet] = counts.get(packet, 0) + count
+    return counts
 
 
 def hints_for(skill: str, program: Program, task: Task) -> Hints:

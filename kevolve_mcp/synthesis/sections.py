@@ -25,11 +25,11 @@ from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.tree import Ask
 
-from .constraints import format_rules
 from .layout import AskSection
 from .machine import about, device, rates
 from .shown import LEARNED, START, page_key, source_key
 from .starts import SimilarStart, Start
+from .templates import format_rules
 from .wording import log_end, met_line, one_line, quoted, said, settings
 
 
@@ -93,16 +93,16 @@ def request(
     return AskSection(f"Ask {ask.id}: {ask.role} {parents}", "\n".join(lines), give=0, least=10_000)
 
 
-def _searched(found: Searched) -> str:
+def _searched(search: Searched) -> str:
     """ "Parameter search, without you: tuned n3: 6 settings, best n9 1.12x [1.08, 1.16]"."""
-    count = f"{found.settings} setting{'s' if found.settings > 1 else ''}"
-    head = f"Parameter search meanwhile: tuned {found.node.id}: {count}"
-    if found.best is None:
+    count = f"{search.settings} setting{'s' if search.settings > 1 else ''}"
+    head = f"Parameter search meanwhile: tuned {search.node.id}: {count}"
+    if search.best is None:
         return f"{head}, none correct."
-    over = compare(found.best, found.node)
+    over = compare(search.best, search.node)
     figure = "" if over.ratio is None else f" {times(over.ratio, over.interval)}"
-    params = ", ".join(f"{name}={v}" for name, v in found.best.params.items())
-    return f"{head}, best {found.best.id}{figure} ({params})."
+    params = ", ".join(f"{name}={v}" for name, v in search.best.params.items())
+    return f"{head}, best {search.best.id}{figure} ({params})."
 
 
 def _budget_left(budget: Budget, spent: Spent) -> str:

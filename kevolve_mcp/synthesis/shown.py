@@ -42,16 +42,16 @@ def references(
 ) -> AskSection | None:
     """In place of the sections and pages that an author `had` (key -> id of the ask that held it,
     or OWN): where they stand."""
-    own, given = list[AskSection](), dict[str, list[AskSection]]()
+    own, by_ask = list[AskSection](), dict[str, list[AskSection]]()
     for section in sections:
         if had[section.key] == OWN:
             own.append(section)
         else:
-            given.setdefault(had[section.key], []).append(section)
+            by_ask.setdefault(had[section.key], []).append(section)
     lines = [
-        f"- in ask {ask}: {'; '.join(s.title for s in held)}. "
-        + _again(held, say(Action("next_ask", session=session, ask=ask)))
-        for ask, held in given.items()
+        f"- in ask {ask}: {'; '.join(s.title for s in group)}. "
+        + _again(group, say(Action("next_ask", session=session, ask=ask)))
+        for ask, group in by_ask.items()
     ]
     if own:
         lines.append(

@@ -77,8 +77,8 @@ def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
         if not any(_ran(o, ran) for o in options):
             return f"the task does not execute {' or '.join(options)}"
     for name in _words(skill, "without"):
-        if found := _ran(name, ran):
-            return f"the task also executes {found}"
+        if reason := _ran(name, ran):
+            return f"the task also executes {reason}"
     if allowed := _words(skill, "only"):
         for operator in sorted(ran):
             if not any(fnmatchcase(operator, a) for a in allowed):
@@ -105,15 +105,17 @@ def instantiate(skill: Skill, task: Task, target: str, language: str) -> Instant
         program = Program.parse(task.source)
     except NotReadable as error:
         return Instantiations((), str(error))
-    found: list[Instantiation] = []
+    instantiations: list[Instantiation] = []
     reasons: list[str] = []
     for name in skill.templates:
         made = _attempt(skill, name, program, task, language)
         if isinstance(made, str):
             reasons.append(made)
         else:
-            found.extend(made)
-    return Instantiations(tuple(found), "" if found else "; ".join(dict.fromkeys(reasons)))
+            instantiations.extend(made)
+    return Instantiations(
+        tuple(instantiations), "" if instantiations else "; ".join(dict.fromkeys(reasons))
+    )
 
 
 def _attempt(

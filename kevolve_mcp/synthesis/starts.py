@@ -61,15 +61,15 @@ def find_starts(
     similar tasks' kernels as they are (they rarely fit unchanged, but show what worked); equal
     texts once, `limit` in all. Before them all: those that have the TUNABLES of a similar task's
     kernel, with the parameters that were best there."""
-    found: list[Start] = []
+    starts: list[Start] = []
     notes: list[str] = []
     if user is None:
         notes.append("no kernel of the user was given")
     else:
-        found.append(Start(user, USER_FILE, "given when the session was opened"))
+        starts.append(Start(user, USER_FILE, "given when the session was opened"))
     for skill in skills:
         result = instantiate(skill, task, target, language)
-        found.extend(
+        starts.extend(
             Start(i.candidate, Origin("skill", skill_name(skill)), i.note)
             for i in result.found[:per_skill]
         )
@@ -81,7 +81,7 @@ def find_starts(
                 "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
             )
             name, place = one_line(kernel.task), f" ({kernel.place})" if kernel.place else ""
-            found.append(
+            starts.append(
                 Start(
                     kernel.candidate,
                     Origin("task", name),
@@ -90,7 +90,7 @@ def find_starts(
             )
     if not similar:
         notes.append("no earlier session holds a kernel of a similar task")
-    unique = _unique(_experienced(found, similar))
+    unique = _unique(_experienced(starts, similar))
     if not unique:
         notes.append(
             "no starting kernel was found: give one, or write the first one from the template, "
@@ -101,13 +101,13 @@ def find_starts(
     return Starts(tuple(unique[:limit]), tuple(notes))
 
 
-def _experienced(found: Sequence[Start], similar: Sequence[SimilarStart]) -> list[Start]:
+def _experienced(starts: Sequence[Start], similar: Sequence[SimilarStart]) -> list[Start]:
     """First the starts that have the form of a similar task's kernel, with the parameters that were
     best there; a skill's own parameters are then left to the search."""
-    informed = [_informed(start, similar) for start in found]
+    informed = [_informed(start, similar) for start in starts]
     rest = [
         s
-        for s, better in zip(found, informed, strict=True)
+        for s, better in zip(starts, informed, strict=True)
         if better is None or s.origin.kind != "skill"
     ]
     return [better for better in informed if better is not None] + rest

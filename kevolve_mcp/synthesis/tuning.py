@@ -190,7 +190,9 @@ def _dead(space: Tunables, rows: Sequence[HistoryRow]) -> Dead:
                 row.status == "correct"
             )
     return frozenset(
-        choice for choice, found in tries.items() if len(found) >= DEAD_AFTER and not any(found)
+        choice
+        for choice, outcome in tries.items()
+        if len(outcome) >= DEAD_AFTER and not any(outcome)
     )
 
 

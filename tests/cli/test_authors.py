@@ -16,7 +16,7 @@ import pytest
 
 from kevolve_mcp.cli import serve
 from kevolve_mcp.synthesis.authors import llm
-from kevolve_mcp.synthesis.authors.backoff import Backoff
+from kevolve_mcp.synthesis.authors.providers import Backoff
 from tests.synthesis.model_server import Reply, asked, blocks, serving
 
 from .conftest import Kevolve

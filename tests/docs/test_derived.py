@@ -19,7 +19,7 @@ from harness.types import Verdict as VerdictName
 from kevolve_mcp import api
 from kevolve_mcp.cli.verdicts import Verdict
 from kevolve_mcp.settings import Settings
-from kevolve_mcp.synthesis.authors.vendors import PROMPT, VENDORS
+from kevolve_mcp.synthesis.authors.registry import PROMPT, VENDORS
 from tests.export import samples
 
 ROOT = Path(__file__).parents[2]

@@ -20,11 +20,10 @@ from kevolve_mcp.executors.base import Executor, ProgressEvent
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.executors.remote import JUDGE_PATH, JudgeCall, RemoteExecutor
 from kevolve_mcp.executors.testing import ExecutorConformance, OpenJudge, Texts
-from kevolve_mcp.server.context import App
-from kevolve_mcp.server.deferred import deferred
+from kevolve_mcp.server.context import App, deferred
+from kevolve_mcp.server.file_access import FilesBelow
 from kevolve_mcp.server.http import Limits
-from kevolve_mcp.server.http.judging import Judging
-from kevolve_mcp.server.reach import Below
+from kevolve_mcp.server.http.judge_endpoint import JudgeEndpoint
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.settings import Settings
 from tests.server.serving import TOKEN, Serving
@@ -193,8 +192,8 @@ async def test_a_list_or_a_refusal_that_is_none_is_told() -> None:
 
 @pytest.mark.anyio
 async def test_an_operator_who_chose_the_tasks_is_heard(tmp_path: Path) -> None:
-    reach = Below([tmp_path], task_texts=False)
-    async with judging(tmp_path, FakeExecutor(), reach=reach) as (app, _):
+    file_access = FilesBelow([tmp_path], task_texts=False)
+    async with judging(tmp_path, FakeExecutor(), file_access=file_access) as (app, _):
         _, text = await asked(app, call(CORRECT))
     assert "runs no task from a text" in json.loads(text)["error"]["message"]
 
@@ -238,17 +237,22 @@ async def answering(line: bytes, status: int = 200) -> AsyncIterator[RemoteExecu
 
 @asynccontextmanager
 async def judging(
-    folder: Path, judge: FakeExecutor, limits: Limits | None = None, reach: Below | None = None
+    folder: Path,
+    judge: FakeExecutor,
+    limits: Limits | None = None,
+    file_access: FilesBelow | None = None,
 ) -> Any:
     """The application around an executor of this process."""
     settings = Settings(home=folder / "home")
-    found = Judging(limits or Limits())
+    found = JudgeEndpoint(limits or Limits())
     async with deferred(lambda: Service(settings, lambda python, near: judge)) as later:
-        found.attach(App(later, settings, reach or Below([folder])))
+        found.attach(App(later, settings, file_access or FilesBelow([folder])))
         yield found, later
 
 
-async def asked(app: Judging, body: bytes, gone: anyio.Event | None = None) -> tuple[int, str]:
+async def asked(
+    app: JudgeEndpoint, body: bytes, gone: anyio.Event | None = None
+) -> tuple[int, str]:
     """Status and text of the answer; the caller hangs up at `gone`."""
     parts = [{"type": "http.request", "body": body, "more_body": False}]
     status, text = 0, ""

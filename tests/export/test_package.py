@@ -21,7 +21,7 @@ from kevolve_mcp.export import (
     read_package,
     record_evaluation,
 )
-from kevolve_mcp.export.decisions import decide
+from kevolve_mcp.export.dispatch import decide
 
 from . import samples
 

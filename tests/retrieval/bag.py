@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kevolve_mcp.retrieval import kept
+from kevolve_mcp.retrieval import vector_cache
 from kevolve_mcp.retrieval.models import Encoder
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ def until(holds: Callable[[], bool]) -> None:
 
 if __name__ == "__main__":
     file, number = Path(sys.argv[1]), int(sys.argv[2])
-    made = kept.vectors(file, Encoder("bag", Bag(aloud=True)), texts(number))
+    made = vector_cache.vectors(file, Encoder("bag", Bag(aloud=True)), texts(number))
     print("done" if made is not None and len(made) == number else "short", flush=True)

@@ -9,9 +9,8 @@ import pytest
 
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.retrieval import state
-from kevolve_mcp.retrieval.models import Encoder, lacking, place, remedy
-from kevolve_mcp.retrieval.shared import address, generation
-from kevolve_mcp.retrieval.state import GAIN
+from kevolve_mcp.retrieval.chroma import address, generation
+from kevolve_mcp.retrieval.models import GAIN, Encoder, lacking, place, remedy
 from kevolve_mcp.settings import Settings
 from knowledge import Passage
 

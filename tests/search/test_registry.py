@@ -39,8 +39,8 @@ def test_mistakes_say_what_is_accepted():
 
 def test_third_parties_add_policies_but_cannot_take_names_over(installed):
     installed(
-        mine="kevolve_mcp.search.policies.fake:FakePolicy",
-        greedy="kevolve_mcp.search.policies.fake:FakePolicy",
+        mine="kevolve_mcp.search.policies.base:FakePolicy",
+        greedy="kevolve_mcp.search.policies.base:FakePolicy",
     )
     assert policy_names() == ("greedy", "evolutionary", "mcts", "mine")
     assert isinstance(create_policy("mine"), SelectionPolicy)

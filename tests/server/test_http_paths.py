@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 from mcp.types import CallToolResult
 
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.server.reach import default_root
+from kevolve_mcp.server.file_access import default_root
 
 from .conftest import TASK, data, kernel, open_session, refused
 from .serving import Serving

@@ -9,7 +9,7 @@ from mcp import Client
 
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
-from kevolve_mcp.server.shadow import check_shadowing
+from kevolve_mcp.server.serving import check_shadowing
 
 from .conftest import TASK, kernel, make_server, open_session, refused
 

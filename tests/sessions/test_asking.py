@@ -9,7 +9,7 @@ import pytest
 from harness.types import Budget, Goal
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.search import Expansion
-from kevolve_mcp.sessions import leases
+from kevolve_mcp.sessions import asking
 from kevolve_mcp.sessions.types import SessionSpec, SubmitRequest, Text
 from kevolve_mcp.store import Store
 from kevolve_mcp.synthesis import AskContext
@@ -56,7 +56,7 @@ async def test_the_ask_of_a_dead_process_is_given_again(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))
         # this pid, but started at another time
-        dead = replace(leases.holder("agent"), started=1)
+        dead = replace(asking.holder("agent"), started=1)
         with Store.open(bench.home / "home") as store:
             ask = store.asks.add(
                 session, Expansion((), "none", "draft"), "text", author=dead, lease_s=900
@@ -70,7 +70,7 @@ async def test_an_ask_that_its_author_went_on_without_is_not_given_again(bench: 
         draft = (await service.next(session)).asks[0].context
         await told(service, session, kernel(1.4))
         with Store.open(bench.home / "home") as store:
-            store.asks.release(session, 1, author=leases.holder(""))  # as if its time were up
+            store.asks.release(session, 1, author=asking.holder(""))  # as if its time were up
         following = (await service.next(session)).asks[0].context
         assert (draft.role, following.id, following.role) == ("draft", "a2", "improve")
         # it can be read and answered all the same

@@ -9,7 +9,7 @@ from harness.types import Budget
 from kevolve_mcp import api
 from kevolve_mcp.errors import BudgetFull, Conflict
 from kevolve_mcp.executors.fake import FakeExecutor
-from kevolve_mcp.sessions import Service, leases
+from kevolve_mcp.sessions import Service, asking
 from kevolve_mcp.sessions.types import KernelRequest, SessionSpec, SubmitRequest, Text
 
 from .conftest import Bench, finish, finished, kernel, opened, told
@@ -139,7 +139,7 @@ async def test_an_ask_whose_lease_ran_out_takes_no_place(
 ) -> None:
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task(), budget=Budget(evaluations=1)))
-        monkeypatch.setattr(leases, "LEASE_S", 0.05)
+        monkeypatch.setattr(asking, "LEASE_S", 0.05)
         late = (await service.next(session, author="late")).asks[0].context.id
         await anyio.sleep(0.1)
         assert (await service.next(session, author="other")).asks

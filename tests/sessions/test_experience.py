@@ -17,7 +17,7 @@ from kevolve_mcp.sessions.types import (
     Text,
 )
 from kevolve_mcp.store import NewNode, NewSession, Store
-from kevolve_mcp.store.samples import sample_candidate, sample_evaluation, sample_task
+from kevolve_mcp.store.examples import sample_candidate, sample_evaluation, sample_task
 
 from .conftest import TASK, Bench, finish, kernel, opened, told
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.sessions.skills import arriving, folders
+from kevolve_mcp.sessions.skills import folders, importing
 from kevolve_mcp.store import SkillEvidence, SkillRecord
 
 SKILL = SkillRecord(
@@ -132,7 +132,7 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_was_sent_arrives(sent: Path) -> None:
-    new, (evidence,) = arriving.read(sent, "elsewhere")
+    new, (evidence,) = importing.read(sent, "elsewhere")
     assert (new.title, new.code, new.files) == (SKILL.title, SKILL.code, SKILL.files)
     assert (evidence.origin, evidence.effect) == ("elsewhere", 1.5)
 
@@ -144,6 +144,6 @@ def test_a_hostile_folder_is_refused_by_name(sent: Path, tmp_path: Path, name: s
     shutil.copytree(sent, folder)
     spoil(folder)
     with pytest.raises(UsageError) as raised:
-        arriving.read(folder, "elsewhere")
+        importing.read(folder, "elsewhere")
     assert message in raised.value.message
     assert raised.value.hint

@@ -10,7 +10,7 @@ from harness.types import Budget
 from kevolve_mcp.errors import BudgetFull, Conflict
 from kevolve_mcp.search import AuthorId
 from kevolve_mcp.store import Store
-from kevolve_mcp.store.samples import (
+from kevolve_mcp.store.examples import (
     EXPAND,
     Clock,
     new_node,

@@ -10,7 +10,7 @@ import pytest
 
 from kevolve_mcp.errors import NotFound, StoreError
 from kevolve_mcp.store.artifacts import Artifacts
-from kevolve_mcp.store.samples import refused
+from kevolve_mcp.store.examples import refused
 
 
 def only_file(folder: Path) -> Path:

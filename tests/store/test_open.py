@@ -19,9 +19,9 @@ from sqlalchemy.pool import NullPool
 import kevolve_mcp.store
 from kevolve_mcp.errors import StoreError
 from kevolve_mcp.store import Store, engine
-from kevolve_mcp.store.filesystem import mount_of
+from kevolve_mcp.store.engine import mount_of
+from kevolve_mcp.store.examples import opened, refused
 from kevolve_mcp.store.migrate import HEAD, VERSION_TABLE
-from kevolve_mcp.store.samples import opened, refused
 from kevolve_mcp.store.schema import metadata
 
 MOUNTS = (

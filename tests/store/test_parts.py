@@ -14,8 +14,7 @@ import pytest
 from harness.types import Operator, Status
 from kevolve_mcp.errors import StoreError
 from kevolve_mcp.store import NewSession, Owner, SessionOutcome, Store
-from kevolve_mcp.store.owner import alive, this_process
-from kevolve_mcp.store.samples import (
+from kevolve_mcp.store.examples import (
     ENVIRONMENT,
     Clock,
     new_node,
@@ -25,6 +24,7 @@ from kevolve_mcp.store.samples import (
     sample_evaluation,
     sample_task,
 )
+from kevolve_mcp.store.owner import alive, this_process
 from kevolve_mcp.store.signature import Signature, overlap
 
 

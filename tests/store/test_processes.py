@@ -10,7 +10,7 @@ import pytest
 
 from kevolve_mcp.errors import Conflict
 from kevolve_mcp.store import Store
-from kevolve_mcp.store.samples import opened
+from kevolve_mcp.store.examples import opened
 
 from .conftest import Start, together
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kevolve_mcp.store import NewSkill, SkillOutcome, Store, taught_something
-from kevolve_mcp.store.samples import new_node, opened
+from kevolve_mcp.store.examples import new_node, opened
 
 NEW = NewSkill(
     title="Fuse the passes",

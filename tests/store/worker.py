@@ -14,7 +14,7 @@ from pathlib import Path
 from kevolve_mcp.errors import BudgetFull, Conflict
 from kevolve_mcp.search import AuthorId
 from kevolve_mcp.store import NewSkill, SkillEvidence, Store
-from kevolve_mcp.store.samples import EXPAND, new_node
+from kevolve_mcp.store.examples import EXPAND, new_node
 
 
 def say(text: str) -> None:

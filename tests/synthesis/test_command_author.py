@@ -25,9 +25,9 @@ from kevolve_mcp.synthesis.authors import (
     CommandAuthor,
     StartView,
     choose_author,
-    leash,
+    supervisor,
 )
-from kevolve_mcp.synthesis.authors.transcript import HEAD, TAIL, Transcript
+from kevolve_mcp.synthesis.authors.command import HEAD, TAIL, Transcript
 
 from .helpers import ask, parent
 from .test_answers import KERNEL
@@ -200,12 +200,12 @@ async def test_cancelling_kills_everything_it_started(stand_in: Any, tmp_path: P
 
 
 def test_the_command_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
-    """Also when that one is killed: the leash notices that its stdin has closed."""
+    """Also when that one is killed: the supervisor notices that its stdin has closed."""
     pids = tmp_path / "pids"
     command = f"sleep 60 & echo $$ $! > {pids}; wait"
     starter = f"""
 import subprocess, sys
-subprocess.Popen([sys.executable, "-I", {leash.__file__!r}, "60", {command!r}], stdin=subprocess.PIPE)
+subprocess.Popen([sys.executable, "-I", {supervisor.__file__!r}, "60", {command!r}], stdin=subprocess.PIPE)
 import time; time.sleep(60)
 """  # noqa: E501
     process = subprocess.Popen([sys.executable, "-c", starter])

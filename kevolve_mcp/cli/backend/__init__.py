@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from kevolve_mcp.lazy import loader
 
 if TYPE_CHECKING:
-    from .asking import done, look_through, look_up
-    from .base import Backend, FileJudge
+    from .base import Backend, FileJudge, done, look_through, look_up
 
 __all__ = ["Backend", "FileJudge", "choose", "done", "look_through", "look_up"]
 
 __getattr__ = loader(
-    __name__, {"base": ("Backend", "FileJudge"), "asking": ("done", "look_through", "look_up")}
+    __name__, {"base": ("Backend", "FileJudge", "done", "look_through", "look_up")}
 )
 
 

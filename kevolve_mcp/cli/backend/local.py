@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from kevolve_mcp.driver.tools import ProgressListener
     from kevolve_mcp.executors.base import Executor
     from kevolve_mcp.server.diagnosis import Diagnosis
-    from kevolve_mcp.server.phrase import Phrase
-    from kevolve_mcp.server.results import KnowledgeReply, ViewReply
+    from kevolve_mcp.server.results import KnowledgeReply, Phrase, ViewReply
     from kevolve_mcp.sessions import Home, Service
     from kevolve_mcp.sessions.types import Text
 
@@ -81,7 +80,7 @@ class Local:
 
         from kevolve_mcp.driver import connect
 
-        from .identity import identity
+        from .base import identity
 
         def client() -> Client:
             return Client(make_server(python=python), client_info=identity("kevolve"))
@@ -114,8 +113,8 @@ class Local:
 
         source = read_text(task, "task")
         async with open_executor(python, task.parent) as executor:
-            found = await executor.open_task(source, str(task), target, timed=False)
-            return template_candidate(found, language).source
+            opened = await executor.open_task(source, str(task), target, timed=False)
+            return template_candidate(opened, language).source
 
     async def diagnose(self, python: str = "") -> Diagnosis:
         from kevolve_mcp.server.diagnosis import diagnose
@@ -207,7 +206,7 @@ def stdio(log: TextIO) -> OpenClient:
     have a file descriptor."""
     from mcp import Client, StdioServerParameters, stdio_client
 
-    from .identity import identity
+    from .base import identity
 
     server = StdioServerParameters(
         command=sys.executable, args=list(serve.SERVER), env=dict(os.environ)

@@ -150,15 +150,15 @@ class Remote:
 
         source = read_text(task, "task")
         async with self._executor(python) as executor:
-            found = await executor.open_task(source, "", target, timed=False)
-            return template_candidate(found, language).source
+            opened = await executor.open_task(source, "", target, timed=False)
+            return template_candidate(opened, language).source
 
     async def diagnose(self, python: str = "") -> Diagnosis:
         from kevolve_mcp.server.diagnosis import Diagnosis
 
         async with self._executor(python) as executor:
-            found = await executor.ask(Diagnosis, JudgeCall("diagnose"))
-            return replace(found, machine=f"the machine of {self.url}")
+            diagnosis = await executor.ask(Diagnosis, JudgeCall("diagnose"))
+            return replace(diagnosis, machine=f"the machine of {self.url}")
 
     @asynccontextmanager
     async def _executor(self, python: str) -> AsyncIterator[RemoteExecutor]:

@@ -10,7 +10,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from .identity import identity
+from .base import identity
 
 CONNECT_S = 10.0
 READ_S = 300.0  # a call waits for at most 45 s, and the server says something every few seconds
@@ -59,6 +59,6 @@ def http(
 def _lost(error: BaseException) -> httpx2.TransportError | None:
     """The first failure of the transport, where there was no other failure."""
     if isinstance(error, builtins.BaseExceptionGroup):
-        found = [_lost(inner) for inner in error.exceptions]
-        return found[0] if all(found) else None
+        lost = [_lost(inner) for inner in error.exceptions]
+        return lost[0] if all(lost) else None
     return error if isinstance(error, httpx2.TransportError) else None

@@ -13,8 +13,7 @@ from rich.text import Text
 from harness.types import CaseResult
 from kevolve_mcp.quantities import NOTHING, interval, memory, microseconds, percent, speedup
 
-from .cells import cells
-from .fitting import Fitting, block
+from .tables import Fitting, block, cells
 
 # an interval above it is no scatter: what bars "faster" then is a doubt, which has a signal
 CLEAR = 1.05
@@ -91,8 +90,8 @@ def _columns(
 
 def _alike(name: Literal["threads", "allocation"], cases: Sequence[CaseResult]) -> str:
     """What holds for all cases, as a remark; "" where they differ or it is not known."""
-    found = {getattr(case, name) for case in cases} - {""}
-    return f"{name}: {found.pop()}" if len(found) == 1 else ""
+    values = {getattr(case, name) for case in cases} - {""}
+    return f"{name}: {values.pop()}" if len(values) == 1 else ""
 
 
 def _memory(cases: Sequence[CaseResult]) -> str:

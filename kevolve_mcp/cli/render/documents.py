@@ -13,17 +13,17 @@ from knowledge import Gap
 from knowledge.documents import Registered
 
 
-def document_table(found: Registered) -> RenderableType:
+def document_table(document: Registered) -> RenderableType:
     """Each document with what leads to it; what was not read says why."""
     table = Table(
-        title=Text(f"{found.name}: {found.target}, {found.folder}"),
+        title=Text(f"{document.name}: {document.target}, {document.folder}"),
         title_justify="left",
         box=None,
         pad_edge=False,
     )
     for name in ("document", "passages", "signals", "operator families", ""):
         table.add_column(name, justify="right" if name == "passages" else "left", overflow="fold")
-    for d in found.documents:
+    for d in document.documents:
         remark = d.problem or ("" if d.reviewed else "new since the last add")
         cells = (
             d.path,
@@ -36,7 +36,7 @@ def document_table(found: Registered) -> RenderableType:
     return table
 
 
-def registration_table(found: Sequence[Registered]) -> RenderableType:
+def registration_table(documents: Sequence[Registered]) -> RenderableType:
     """One line each."""
     table = Table(box=None, pad_edge=False)
     for name in ("name", "target", "documents", "passages", "not read", "folder"):
@@ -45,19 +45,19 @@ def registration_table(found: Sequence[Registered]) -> RenderableType:
             justify="right" if name in ("documents", "passages", "not read") else "left",
             overflow="fold",
         )
-    for r in found:
+    for r in documents:
         unread = sum(bool(d.problem) for d in r.documents)
         counts = (len(r.documents) - unread, sum(d.passages for d in r.documents), unread)
         table.add_row(*map(Text, (r.name, r.target, *map(str, counts), str(r.folder))))
     return table
 
 
-def gap_table(found: Sequence[Gap]) -> RenderableType:
+def gap_table(gaps: Sequence[Gap]) -> RenderableType:
     """How often, when last, and what."""
     table = Table(box=None, pad_edge=False)
     for name in ("asked", "last", "words", "signals", "target"):
         table.add_column(name, justify="right" if name == "asked" else "left", overflow="fold")
-    for gap in found:
+    for gap in gaps:
         last = datetime.fromtimestamp(gap.last).strftime("%Y-%m-%d")
         table.add_row(
             *map(

@@ -10,8 +10,7 @@ from rich.text import Text
 from harness.types import Device, Interpreter, Mode, TargetReport
 from kevolve_mcp.server.diagnosis import Diagnosis, DoctorFinding
 
-from .cells import cells
-from .fitting import Fitting, block, hanging
+from .tables import Fitting, block, cells, hanging
 
 MARK = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 KERNELS: dict[Mode, str] = {
@@ -23,28 +22,30 @@ KERNELS: dict[Mode, str] = {
 LEAST = 120  # columns in which a row with a sentence is still read as a row
 
 
-def machine_view(found: Diagnosis) -> RenderableType:
+def machine_view(diagnosis: Diagnosis) -> RenderableType:
     """Findings by section, the interpreters, the targets, and at the end what to do."""
     parts: list[RenderableType] = [
-        Text(f"KEvolve on {found.machine}", style="bold"),
-        *(_line(f) for f in found.findings),
+        Text(f"KEvolve on {diagnosis.machine}", style="bold"),
+        *(_line(f) for f in diagnosis.findings),
     ]
     parts += [
         Text(""),
         Text("interpreters (the first usable one evaluates)", style="bold"),
-        _interpreters(found.interpreters),
+        _interpreters(diagnosis.interpreters),
     ]
-    parts += [Text(""), Text("targets", style="bold"), _targets(found.targets)]
-    if found.devices:
-        parts += [Text(""), Text("GPUs", style="bold"), _devices(found.devices)]
-    missing = [f for f in found.findings if f.state != "ok" and f.remedy]
+    parts += [Text(""), Text("targets", style="bold"), _targets(diagnosis.targets)]
+    if diagnosis.devices:
+        parts += [Text(""), Text("GPUs", style="bold"), _devices(diagnosis.devices)]
+    missing = [f for f in diagnosis.findings if f.state != "ok" and f.remedy]
     if missing:
         parts += [Text(""), Text("what to do", style="bold")]
         parts += [hanging(Text("   "), f"{f.name}: {f.remedy}") for f in missing]
     verdict = (
-        "Kernels can be evaluated here." if found.ready else "Kernels cannot be evaluated here yet."
+        "Kernels can be evaluated here."
+        if diagnosis.ready
+        else "Kernels cannot be evaluated here yet."
     )
-    style = "bold green" if found.ready else "bold red"
+    style = "bold green" if diagnosis.ready else "bold red"
     return Group(*parts, Text(""), Text(verdict, style=style))
 
 

@@ -92,8 +92,8 @@ def report_view(
                 style="dim",
             )
         )
-    if ending.measured and (found := dispatch(ending.measured.cases)):
-        text = f"finding the kernel takes, in µs a call with warm caches: {found}"
+    if ending.measured and (overhead := dispatch(ending.measured.cases)):
+        text = f"finding the kernel takes, in µs a call with warm caches: {overhead}"
         parts.append(Text(text, style="dim"))
     for note in filter(None, (unclear_note(cases), naive_note(cases))):
         parts += [Text(""), Text(note, style="yellow")]

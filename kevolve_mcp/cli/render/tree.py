@@ -15,9 +15,8 @@ from kevolve_mcp import api
 from kevolve_mcp.quantities import speedup
 from kevolve_mcp.synthesis.wording import one_line
 
-from .cells import cells
 from .figures import best_text
-from .fitting import Fitting, block
+from .tables import Fitting, block, cells
 
 STATUS_STYLE = {"correct": "green", "needs_review": "yellow"}
 HYPOTHESIS_SHOWN = 70
@@ -50,8 +49,8 @@ def tree_view(session: api.Session, nodes: Sequence[api.Node]) -> RenderableType
     return Group(*head, root)
 
 
-def _exported(found: api.Exported) -> str:
-    return f"{found.node}  {speedup(found.fitness, found.interval)}"
+def _exported(export: api.Exported) -> str:
+    return f"{export.node}  {speedup(export.fitness, export.interval)}"
 
 
 def _label(node: api.Node, best: str, parent_params: Mapping[str, Any]) -> Text:

@@ -2,9 +2,8 @@
 installed packages add theirs under the entry point group "kevolve.policies" and prove them with
 `kevolve_mcp.search.testing`."""
 
-from .base import SelectionPolicy, ask_random
+from .base import FakePolicy, SelectionPolicy, ask_random
 from .evolutionary import Evolutionary
-from .fake import FakePolicy
 from .greedy import Greedy
 from .mcts import TreeSearch
 from .registry import DEFAULT, GROUP, create_policy, policy_names

@@ -185,16 +185,16 @@ class _Island:
             if mates:
                 return moves.crossover(view, order[0], mates[0], **notes)
         for node in order:
-            found = moves.expand(view, node, self.pool, policy.tune_limit, **notes)
-            if found is not None:
-                return found
+            move = moves.expand(view, node, self.pool, policy.tune_limit, **notes)
+            if move is not None:
+                return move
         return moves.draft(view, f"all of island {self.index} is under way already", **notes)
 
     def _drafts_due(self) -> bool:
-        told = sum(
+        drafts = sum(
             1 for n in self.nodes if n.role == "draft" or (not n.parents and n.role != "start")
         )
-        made = told + sum(1 for a in self.pending if a.role == "draft")
+        made = drafts + sum(1 for a in self.pending if a.role == "draft")
         starts = sum(1 for n in self.nodes if n.role == "start" and not n.failed)
         return made < max(1, self.policy.drafts - starts)
 
@@ -225,15 +225,15 @@ class _Island:
                     f"bring {best.id} ({times(best.score)}) from island {source.index} to island "
                     f"{self.index}"
                 )
-                told = {**notes, moves.PHASE: phase, MIGRATED_FROM: source.index}
+                written = {**notes, moves.PHASE: phase, MIGRATED_FROM: source.index}
                 calm = replace(view, stalled_for=0)  # a clean slate would bring nothing along
                 moved = [
                     moves.improve(calm, best),
                     *(moves.improve(calm, best, m) for m in moves.BESIDES),
                 ]
-                found = next((m for m in moved if not view.under_way(m)), None)
-                if found is not None:
-                    return replace(found, annotations={**found.annotations, **told}, why=why)
+                move = next((m for m in moved if not view.under_way(m)), None)
+                if move is not None:
+                    return replace(move, annotations={**move.annotations, **written}, why=why)
         return None
 
     def _drawn(self, rng: random.Random) -> list[Node]:

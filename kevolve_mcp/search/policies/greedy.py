@@ -71,9 +71,9 @@ class Greedy(SelectionPolicy):
         if drafting:
             return moves.draft(view, "nothing is correct yet that could be built upon")
         for node in ranked:
-            found = moves.expand(view, node, ranked, self.tune_limit)
-            if found is not None:
-                return found
+            move = moves.expand(view, node, ranked, self.tune_limit)
+            if move is not None:
+                return move
         return moves.draft(view, "nothing to build on that is not under way already")
 
     def _ranked(self, view: PolicyView) -> list[Node]:

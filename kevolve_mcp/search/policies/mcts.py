@@ -79,9 +79,9 @@ class TreeSearch(SelectionPolicy):
         if ranked:
             walked = self._walk(view, offspring)
             for node in (walked, *ranked):
-                found = moves.expand(view, node, ranked, self.tune_limit)
-                if found is not None:
-                    return found
+                move = moves.expand(view, node, ranked, self.tune_limit)
+                if move is not None:
+                    return move
         return moves.draft(view, "nothing to build on that is not under way already")
 
     def _walk(self, view: PolicyView, offspring: dict[str, list[Node]]) -> Node:
@@ -107,15 +107,15 @@ def _offspring(tree: Tree) -> dict[str, list[Node]]:
     """Correct nodes by the nearest correct node above them along first parents, ROOT where there is
     none."""
     above: dict[str, str] = {}
-    found: dict[str, list[Node]] = {}
+    offspring: dict[str, list[Node]] = {}
     for node in tree.nodes:
         parent = node.parents[0] if node.parents else ROOT
         above[node.id] = (
             parent if parent == ROOT or not tree.by_id[parent].failed else above[parent]
         )
         if not node.failed:
-            found.setdefault(above[node.id], []).append(node)
-    return found
+            offspring.setdefault(above[node.id], []).append(node)
+    return offspring
 
 
 def _statistics(

@@ -71,11 +71,11 @@ class PolicyView:
     @cached_property
     def load(self) -> dict[str, int]:
         """Asks under way by parent id."""
-        found: dict[str, int] = {}
+        asks: dict[str, int] = {}
         for ask in self.pending:
             for parent in ask.parents:
-                found[parent] = found.get(parent, 0) + 1
-        return found
+                asks[parent] = asks.get(parent, 0) + 1
+        return asks
 
     def under_way(self, move: Expansion) -> bool:
         """Whether an open ask already says the same. Drafts are independent samples and never the
@@ -111,8 +111,10 @@ def drafts_due(view: PolicyView, drafts: int) -> bool:
     them. What exists and works is extended from then on, whether it is a start, a draft or a kernel
     that an author handed in by itself; a search that stalls draws fresh samples anyway."""
     tree = view.tree
-    told = sum(1 for n in tree.nodes if n.role == "draft" or (not n.parents and n.role != "start"))
-    made = told + sum(1 for a in view.pending if a.role == "draft")
+    handed_in = sum(
+        1 for n in tree.nodes if n.role == "draft" or (not n.parents and n.role != "start")
+    )
+    made = handed_in + sum(1 for a in view.pending if a.role == "draft")
     return made < drafts and not any(not n.failed for n in tree.nodes)
 
 
@@ -131,7 +133,7 @@ def repairs(view: PolicyView, limit: int) -> list[Repair]:
             start = origin.get(node.parents[0], node.id) if node.parents else node.id
             origin[node.id] = start
             lines.setdefault(start, []).append(node)
-    found = []
+    open_lines = []
     for start, line in lines.items():
         tries = [
             child
@@ -148,8 +150,8 @@ def repairs(view: PolicyView, limit: int) -> list[Repair]:
             first = tree.by_id[start]
             worth = tree.known[first.parents[0]] if first.parents else 1.0
             furthest = max(line, key=lambda n: (_PROGRESS[n.status], n.seq))
-            found.append(Repair(furthest, worth, len(tries)))
-    return sorted(found, key=lambda r: (-r.worth, r.attempts, -r.node.seq))
+            open_lines.append(Repair(furthest, worth, len(tries)))
+    return sorted(open_lines, key=lambda r: (-r.worth, r.attempts, -r.node.seq))
 
 
 def repair(view: PolicyView, chosen: Repair, limit: int, **notes: Any) -> Expansion:

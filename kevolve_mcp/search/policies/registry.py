@@ -6,9 +6,8 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from .base import SelectionPolicy
+from .base import FakePolicy, SelectionPolicy
 from .evolutionary import Evolutionary
-from .fake import FakePolicy
 from .greedy import Greedy
 from .mcts import TreeSearch
 
@@ -49,20 +48,20 @@ def create_policy(name: str = DEFAULT, **options: Any) -> SelectionPolicy:
 
 
 def _load(name: str) -> Callable[..., SelectionPolicy]:
-    found: list[EntryPoint] = [e for e in entry_points(group=GROUP) if e.name == name]
-    if not found:
+    entries: list[EntryPoint] = [e for e in entry_points(group=GROUP) if e.name == name]
+    if not entries:
         raise ValueError(
             f"unknown selection policy {name!r}; available: {', '.join(policy_names())}"
         )
-    if len({e.value for e in found}) > 1:
+    if len({e.value for e in entries}) > 1:
         raise ValueError(
             f"several installed packages offer the selection policy {name!r}: "
-            f"{', '.join(sorted(e.value for e in found))}"
+            f"{', '.join(sorted(e.value for e in entries))}"
         )
     try:
-        factory: Callable[..., SelectionPolicy] = found[0].load()
+        factory: Callable[..., SelectionPolicy] = entries[0].load()
     except (ImportError, AttributeError) as error:
         raise ValueError(
-            f"the selection policy {name!r} ({found[0].value}) cannot be loaded: {error}"
+            f"the selection policy {name!r} ({entries[0].value}) cannot be loaded: {error}"
         ) from error
     return factory

@@ -68,8 +68,8 @@ class AccessGate:
                 "requests of web pages are refused",
                 "Connect with an MCP client, not from a page.",
             )
-        given = request.headers.getlist("authorization")
-        scheme, _, value = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        headers = request.headers.getlist("authorization")
+        scheme, _, value = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not value:
             return refusal(
                 401,

@@ -1,4 +1,5 @@
-"""The server on a socket: uvicorn around the gate around the SDK's application."""
+"""The server on a socket: uvicorn around the gate around the SDK's application. uvicorn's HTTP/1.1
+protocol gets two limits that it lacks: a time for the headers, and a number of connections."""
 
 from __future__ import annotations
 
@@ -12,18 +13,81 @@ from types import FrameType
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.remote import JUDGE_PATH
 from kevolve_mcp.settings import Settings
 
 from ..build import ServiceFactory, build_server, usual_service
-from ..reach import Below, default_root
-from . import protocol
-from .gate import AccessGate
-from .judging import Judging
-from .options import PATH, HttpOptions, host_names, listen
+from ..file_access import FilesBelow, default_root
+from .gate import AccessGate, refusal
+from .judge_endpoint import JudgeEndpoint
+from .options import PATH, HttpOptions, Limits, host_names, listen
 from .token import Token, find_token, token_file
+
+
+def limited(limits: Limits) -> type[H11Protocol]:
+    """A protocol class under these limits.
+
+    A connection that sends no complete headers within `header_s` is closed: a new one counted from
+    its first moment, a kept one from the first byte after its last answer (uvicorn itself closes it
+    when it stays silent).
+    """
+
+    answer = refusal(
+        503,
+        f"the server has {limits.connections} connections already",
+        "Try again later.",
+        code="unavailable",
+    )
+    head = [b"HTTP/1.1 503 Service Unavailable", b"retry-after: 5", b"connection: close"]
+    head += [name + b": " + value for name, value in answer.raw_headers]
+    busy = b"\r\n".join([*head, b"", bytes(answer.body)])
+
+    class Limited(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.write(busy)
+                transport.close()
+                return
+            self._start()
+
+        def data_received(self, data: bytes) -> None:
+            if self.transport.is_closing():
+                return
+            if self._deadline is None and not self._busy():
+                self._start()
+            super().data_received(data)
+            if self._busy():
+                self._stop()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop()
+            super().connection_lost(exc)
+
+        def _busy(self) -> bool:
+            """Whether a request is under way, its headers complete."""
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _start(self) -> None:
+            self._deadline = self.loop.call_later(limits.header_s, self._late)
+
+        def _stop(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+        def _late(self) -> None:
+            self._deadline = None
+            if not self._busy():
+                self.transport.abort()
+
+    return Limited
+
 
 LAST_RESORT_S = 5  # after which uvicorn cancels what still runs
 
@@ -44,7 +108,7 @@ def serve_http(
             )
     with listen(options) as bound:
         token = find_token(options.token, settings.home)
-        reach = Below(
+        file_access = FilesBelow(
             [root.absolute() for root in roots],
             closed=[settings.home],
             any_python=options.allow_python,
@@ -56,8 +120,8 @@ def serve_http(
             allowed_hosts=host_names(options, bound),
             allowed_origins=[],
         )
-        judging = Judging(limits)
-        app = build_server(settings, service, reach, judging.attach).streamable_http_app(
+        judging = JudgeEndpoint(limits)
+        app = build_server(settings, service, file_access, judging.attach).streamable_http_app(
             streamable_http_path=PATH,
             max_request_body_size=limits.body_bytes,
             session_idle_timeout=limits.idle_s,
@@ -68,7 +132,7 @@ def serve_http(
         gate = AccessGate(app, token.value, security, limits.body_s)
         config = uvicorn.Config(
             gate,
-            http=protocol.limited(limits),
+            http=limited(limits),
             ws="none",
             loop="asyncio",
             lifespan="on",
@@ -84,7 +148,7 @@ def serve_http(
         if threading.current_thread() is threading.main_thread():
             # what uvicorn raises again once it has closed everything
             signal.signal(signal.SIGTERM, _stop)
-        words = _words(bound, token, settings, reach)
+        words = _words(bound, token, settings, file_access)
         Server(config, gate, limits.grace_s, words).run(sockets=[bound])
 
 
@@ -113,13 +177,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-def _words(bound: socket.socket, token: Token, settings: Settings, reach: Below) -> str:
+def _words(bound: socket.socket, token: Token, settings: Settings, file_access: FilesBelow) -> str:
     """Where the server listens; the token only when it was just made."""
     host, port = bound.getsockname()[:2]
     where = f"[{host}]" if ":" in host else host
     lines = [
         f"KEvolve serves MCP at http://{where}:{port}{PATH}",
-        f"Paths: .py files below {', '.join(map(str, reach.roots))}",
+        f"Paths: .py files below {', '.join(map(str, file_access.roots))}",
     ]
     if token.origin == "made":
         lines.append(f"Token, shown this once: {token.value}")

@@ -37,11 +37,11 @@ def token_file(home: Path) -> Path:
     return home / FILE
 
 
-def find_token(given: str | None, home: Path) -> Token:
-    """The token of a server: `given`, else the stored one, else a new one, stored. Raises
+def find_token(token: str | None, home: Path) -> Token:
+    """The token of a server: `token`, else the stored one, else a new one, stored. Raises
     UsageError, StoreError."""
-    if given is not None:
-        return Token(checked(given), "given")
+    if token is not None:
+        return Token(checked(token), "given")
     stored = read_token(home)
     return Token(stored, "stored") if stored else Token(_made(home), "made")
 
@@ -92,10 +92,10 @@ def read_token(home: Path) -> str:
     return value
 
 
-def same(given: bytes, token: str) -> bool:
+def same(offered: bytes, token: str) -> bool:
     """Compared in a time that depends on neither: on digests, since lengths would show."""
     return hmac.compare_digest(
-        hashlib.sha256(given).digest(), hashlib.sha256(token.encode()).digest()
+        hashlib.sha256(offered).digest(), hashlib.sha256(token.encode()).digest()
     )
 
 

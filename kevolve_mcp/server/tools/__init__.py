@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, ToolAnnotations
 from kevolve_mcp import api
 
 from ..teach import slim, teaching
-from . import jobs, kernels, knowledge, sessions, skills, targets, tree
+from . import jobs, kernels, looking, sessions, skills
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITES = ToolAnnotations(
@@ -25,7 +25,7 @@ ENDS = ToolAnnotations(
 )
 
 TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotations], ...] = (
-    ("Describe targets", targets.target_describe, READS),
+    ("Describe targets", looking.target_describe, READS),
     ("Open a session", sessions.session_open, WRITES),
     ("Ask what to write next", sessions.session_next, ADDS),
     ("Finish a session", sessions.session_finish, ENDS),
@@ -33,9 +33,9 @@ TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotation
     ("Check a kernel", kernels.kernel_check, WRITES),
     ("Profile a kernel", kernels.kernel_profile, WRITES),
     ("Submit a kernel", kernels.kernel_submit, WRITES),
-    ("View a tree", tree.tree_view, READS),
-    ("Search knowledge", knowledge.knowledge_search, READS),
-    ("Read a page", knowledge.knowledge_read, READS),
+    ("View a tree", looking.tree_view, READS),
+    ("Search knowledge", looking.knowledge_search, READS),
+    ("Read a page", looking.knowledge_read, READS),
     ("Record a skill", skills.skill_record, WRITES),
     ("Wait for a job", jobs.job_wait, READS),
     ("Cancel a job", jobs.job_cancel, ENDS),

@@ -14,12 +14,9 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 
 from .. import arguments as a
-from ..answer import answer
 from ..context import app, service
-from ..jobs import job_answer
-from ..phrase import Phrase
-from ..results import JobsReply, said
-from ..waiting import checked, told, wait
+from ..jobs import checked, job_answer, wait, with_progress
+from ..results import JobsReply, Phrase, answer, said
 from ..wording import rest
 
 JobId = Annotated[str, Field(description='e.g. "j12"')]
@@ -42,11 +39,11 @@ async def job_wait(
     if session_id:
         limit = min(wait_s, app(ctx).settings.max_wait_s)
         running = await service(ctx)
-        found = await told(
+        ended = await with_progress(
             ctx, lambda progress: running.wait_any(session_id, limit, progress=progress)
         )
-        if found is not None:
-            return job_answer(checked(found))
+        if ended is not None:
+            return job_answer(checked(ended))
     jobs = await (await service(ctx)).jobs(session_id)
     phrase = rest.listed(jobs)
     return _list(phrase, jobs)

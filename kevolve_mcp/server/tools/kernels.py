@@ -15,10 +15,9 @@ from kevolve_mcp.search.node import MOST_PREDICTED
 from kevolve_mcp.sessions.types import CompareRequest, KernelRequest, SubmitRequest, Text
 
 from .. import arguments as a
-from ..context import caller, reach, service
-from ..jobs import evaluation_answer
+from ..context import caller, file_access, service
+from ..jobs import checked, evaluation_answer, wait
 from ..results import EvaluationReply
-from ..waiting import checked, wait
 
 Session = Annotated[str, Field(description="Takes task and target from it")]
 OfSession = Annotated[str, Field(description="Default: the session's, or cpu")]
@@ -118,9 +117,9 @@ async def kernel_profile(
             checked(await wait(ctx, await (await service(ctx)).ablate(request), wait_s))
         )
     if against is not None:
-        asked = await _compare_request(ctx, request, against)
+        comparison = await _compare_request(ctx, request, against)
         return evaluation_answer(
-            checked(await wait(ctx, await (await service(ctx)).compare(asked), wait_s))
+            checked(await wait(ctx, await (await service(ctx)).compare(comparison), wait_s))
         )
     return evaluation_answer(
         checked(await wait(ctx, await (await service(ctx)).profile(request), wait_s))
@@ -158,7 +157,7 @@ async def kernel_submit(
     used = a.parse_usage(usage)
     request = SubmitRequest(
         session_id,
-        await reach(ctx).text(path, source),
+        await file_access(ctx).text(path, source),
         ask_id,
         tuple(parents or ()),
         hypothesis,
@@ -187,7 +186,11 @@ async def _kernel(ctx: Context[Any], named: str) -> str | Text:
     """A node's id as it is; a path or a text as far as the caller reaches."""
     if re.fullmatch(r"n\d+", named):
         return named
-    return await reach(ctx).text("", named) if "\n" in named else await reach(ctx).text(named, "")
+    return (
+        await file_access(ctx).text("", named)
+        if "\n" in named
+        else await file_access(ctx).text(named, "")
+    )
 
 
 async def _request(
@@ -201,9 +204,9 @@ async def _request(
     language: str,
 ) -> KernelRequest:
     return KernelRequest(
-        kernel=await reach(ctx).text(path, source),
+        kernel=await file_access(ctx).text(path, source),
         session_id=session_id,
-        task=await reach(ctx).text(task_path, task_source, "task_"),
+        task=await file_access(ctx).text(task_path, task_source, "task_"),
         target=a.parse_target(target) if target else "",
         language=language,
     )

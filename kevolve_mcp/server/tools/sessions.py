@@ -12,12 +12,10 @@ from harness.types import to_json
 from kevolve_mcp.sessions.types import FinishRequest, SessionSpec
 
 from .. import arguments as a
-from ..answer import answer
 from ..calls import call
-from ..context import caller, reach, service, told_apart
-from ..jobs import finish_answer, open_answer
-from ..results import AsksReply, FinishReply, SessionReply, left_of, said
-from ..waiting import checked, wait
+from ..context import caller, file_access, service, told_apart
+from ..jobs import checked, finish_answer, open_answer, wait
+from ..results import AsksReply, FinishReply, SessionReply, answer, left_of, said
 from ..wording import sessions as wording
 
 
@@ -59,13 +57,13 @@ async def session_open(
     session_next."""
     rules, search = a.parse_policy(policy)
     spec = SessionSpec(
-        task=await reach(ctx).text(task_path, task_source, "task_"),
+        task=await file_access(ctx).text(task_path, task_source, "task_"),
         target=a.parse_target(target),
         language=language,
         goal=a.parse_goal(goal),
         budget=a.parse_budget(budget),
-        start=await reach(ctx).text(start_path, start_source, "start_"),
-        python=reach(ctx).python(python),
+        start=await file_access(ctx).text(start_path, start_source, "start_"),
+        python=file_access(ctx).python(python),
         policy=rules,
         search=search,
         new=new,

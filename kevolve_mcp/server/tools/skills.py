@@ -12,9 +12,8 @@ from harness.types import to_json
 from kevolve_mcp.sessions.types import SkillRequest
 
 from .. import arguments as a
-from ..answer import answer
 from ..context import author, service
-from ..results import SkillReply, said
+from ..results import SkillReply, answer, said
 from ..wording import rest
 
 

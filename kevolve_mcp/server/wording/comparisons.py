@@ -1,4 +1,4 @@
-"""Kernels against each other, in words."""
+"""Kernels against each other, in words: of several authors, or of one with other parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import times
 from kevolve_mcp.synthesis.wording import beyond, met_line, said
 
-from ..phrase import Phrase
+from ..results import Phrase
 
 ALONE = "by the figures alone"
 BY_FIGURES = (
@@ -88,3 +88,43 @@ def _judged(one: api.Duel | CaseDuel) -> str:
     """The verdict, and whether an inconclusive one is so by what is vouched for alone."""
     side = beyond(one.interval) if one.verdict == "inconclusive" else ""
     return f"inconclusive, {side} {ALONE}" if side else one.verdict
+
+
+def tuned(result: api.Tuned) -> Phrase:
+    """Best first; the file as it was is among them."""
+    best = result.trials[0]
+    lines = [
+        "values | status | us | over the strongest baseline | evaluation",
+        *map(_line, result.trials),
+    ]
+    lines.append(
+        "Ordered by the lower ends of the intervals, since the highest of many figures is a lucky "
+        "one. Whether the first is a step, kernel_profile(..., against=[...]) tells."
+    )
+    if not best.fitness:
+        return Phrase(
+            f"{len(result.trials)} choices tried, none is correct and timed",
+            lines,
+            advice="fix the kernel, then tune it again",
+        )
+    word = "the file as it is" if best.given else f"PARAMS = {best.params}"
+    verdict = (
+        f"{len(result.trials)} choices tried; most is assured of {word}: "
+        f"{times(best.fitness, best.interval)}"
+    )
+    return Phrase(
+        verdict,
+        lines,
+        (Action("submit", "answers from the store"),),
+        "" if best.given else f"write PARAMS = {best.params}",
+    )
+
+
+def _line(trial: api.Trial) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in trial.params.items())
+    us = f"{trial.latency_us:.4g}" if trial.latency_us is not None else "-"
+    figure = times(trial.fitness, trial.interval) if trial.fitness else "-"
+    return (
+        f"{values}{' (as given)' if trial.given else ''} | {trial.status} | {us} | {figure} | "
+        f"{trial.evaluation_id}"
+    )

@@ -29,12 +29,14 @@ def node_line(node: api.Node) -> str:
     params = f" {settings(node.params)}" if node.params else ""
     hypothesis = f": {said(node.hypothesis, 100)}" if node.hypothesis else ""
     signals = f" [{', '.join(node.signals[:4])}]" if node.signals else ""
-    held = (
+    reservation = (
         ""
         if node.eligible or node.status != "correct" or node.fitness is None
         else ", not eligible"
     )
-    return f"{node.id} {figure}{effect}{held}{source}, {node.role}{params}{hypothesis}{signals}"
+    return (
+        f"{node.id} {figure}{effect}{reservation}{source}, {node.role}{params}{hypothesis}{signals}"
+    )
 
 
 def case_line(case: CaseResult) -> str:
@@ -155,9 +157,9 @@ def plainly(data: Any) -> str:
 
 
 def listed(items: Iterable[str], limit: int = 8) -> str:
-    found: Sequence[str] = list(items)
-    rest = f" and {len(found) - limit} more" if len(found) > limit else ""
-    return ", ".join(found[:limit]) + rest
+    texts: Sequence[str] = list(items)
+    rest = f" and {len(texts) - limit} more" if len(texts) > limit else ""
+    return ", ".join(texts[:limit]) + rest
 
 
 def left_in_words(left: api.Left) -> str:

@@ -10,7 +10,7 @@ from kevolve_mcp.quantities import share, times
 from kevolve_mcp.synthesis.likeness import LIKE
 from kevolve_mcp.synthesis.wording import CLOCK, beyond, log_end, met_line, said
 
-from ..phrase import Phrase
+from ..results import Phrase
 from .figures import evaluation_lines, listed, plainly
 
 __all__ = ["evaluated"]
@@ -75,12 +75,12 @@ def _verdict(result: api.Evaluated) -> str:
         else ""
     )
     best = ", the new best" if result.new_best else ""
-    held = (
+    reservation = (
         ""
         if evaluation.eligible or evaluation.fitness is None
         else "; a protected case regressed, so it cannot win"
     )
-    return f"{who}{_DONE[result.depth]} ({evaluation.id}){timed}{best}{held}"
+    return f"{who}{_DONE[result.depth]} ({evaluation.id}){timed}{best}{reservation}"
 
 
 def _relation(result: api.Evaluated) -> list[str]:
@@ -119,9 +119,9 @@ def _placed(result: api.Evaluated) -> list[str]:
         and result.node is not None
         and result.nearest in result.node.parents
     ):
-        told = "" if result.node.ask_id else "Neither ask_id nor parents was given: "
+        note = "" if result.node.ask_id else "Neither ask_id nor parents was given: "
         return [
-            f"{told}placed under {result.nearest}: {share(result.likeness)} of its lines are there."
+            f"{note}placed under {result.nearest}: {share(result.likeness)} of its lines are there."
         ]
     if not result.assumed_root:
         return []
@@ -142,13 +142,14 @@ def _facts(result: api.Evaluated) -> list[str]:
     kernels = [line for data in facts.values() for line in _kernels(data)]
     if kernels:
         return [*kernels, log_end(log["end"])] if log else kernels
-    told = facts if result.depth in ("compile", "profile") else {}
-    loops = [line for data in told.values() for line in _loops(data)]
-    told = {
-        stage: {k: v for k, v in data.items() if k not in _OF_LOOPS} for stage, data in told.items()
+    stages = facts if result.depth in ("compile", "profile") else {}
+    loops = [line for data in stages.values() for line in _loops(data)]
+    stages = {
+        stage: {k: v for k, v in data.items() if k not in _OF_LOOPS}
+        for stage, data in stages.items()
     }
     lines = [*loops] + [
-        f"{stage}: {said(words, 600)}" for stage, data in told.items() if (words := plainly(data))
+        f"{stage}: {said(words, 600)}" for stage, data in stages.items() if (words := plainly(data))
     ]
     return [*lines, log_end(log["end"])] if log else lines
 

@@ -8,16 +8,16 @@ from kevolve_mcp.quantities import times
 from kevolve_mcp.synthesis.machine import rates
 from kevolve_mcp.synthesis.wording import said
 
-from ..phrase import Phrase
+from ..results import Phrase
 
 
-def machine(view: api.MachineSummary, asked: str = "") -> Phrase:
-    """asked: the one target that the view is of, "" for all of this machine."""
+def machine(view: api.MachineSummary, target: str = "") -> Phrase:
+    """target: the one target that the view is of, "" for all of this machine."""
     able = [t for t in view.targets if t.mode == "execute"]
     if able:
         word = f"{', '.join(t.target for t in able)} can be measured here"
     else:
-        word = f"{asked or 'Nothing'}{' cannot' if asked else ' can'} be measured here"
+        word = f"{target or 'Nothing'}{' cannot' if target else ' can'} be measured here"
     lines = [f"device: {view.about}", f"toolchain: {view.toolchain}"] if view.device else []
     if view.ceilings is not None:
         lines.append(f"measured ceilings, one core: {rates(view.ceilings)}")
@@ -40,7 +40,7 @@ def machine(view: api.MachineSummary, asked: str = "") -> Phrase:
     lines += [f"missing: {text}" for text in view.missing]
     if able:
         return Phrase(word, lines, (Action("open_session", target=able[0].target),))
-    if asked:
+    if target:
         all_targets = Action("describe_targets", "without a target lists what works here")
         return Phrase(word, lines, (all_targets,))
     again = Action("describe_targets", "looks again")

@@ -10,7 +10,7 @@ from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import one_line
 
 from ..calls import call
-from ..phrase import Phrase
+from ..results import Phrase
 from .comparisons import contest_lines
 from .figures import budget_left, case_line, node_line
 
@@ -122,8 +122,8 @@ def finished(result: api.Finished) -> Phrase:
             f"The package, timed as a user calls it ({result.measured.id}):",
             *map(case_line, result.measured.cases),
         ]
-        if found := dispatch(result.measured.cases):
-            lines.append(f"Finding the kernel takes, in us a call with warm caches: {found}.")
+        if overhead := dispatch(result.measured.cases):
+            lines.append(f"Finding the kernel takes, in us a call with warm caches: {overhead}.")
     if result.confirmed is not None:
         figure = times(result.confirmed.fitness, result.confirmed.interval)
         held_out = sum(c.held_out for c in result.confirmed.cases)

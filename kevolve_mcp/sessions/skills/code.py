@@ -86,10 +86,10 @@ def missing(excerpt: str, source: str) -> str:
         return excerpt.strip() or "nothing"
     text, start = _bare(_plain(source)), 0
     for line in wanted:
-        found = text.find(line, start)
-        if found < 0:
+        position = text.find(line, start)
+        if position < 0:
             return line
-        start = found + len(line)
+        start = position + len(line)
     return ""
 
 
@@ -115,11 +115,11 @@ def _problem_of_prose(text: str) -> tuple[str, str]:
 
 
 def _prose(text: str, offset: int = 0) -> Iterator[_Prose]:
-    for found in _TOKEN.finditer(text):
-        kind, start, end = found.lastgroup, offset + found.start(), offset + found.end()
+    for token in _TOKEN.finditer(text):
+        kind, start, end = token.lastgroup, offset + token.start(), offset + token.end()
         if kind == "comment":
-            yield _Prose(found[0].lstrip("#/* \t"), True, start, end)
-        elif kind == "long" and _PROGRAM.search(found[0][3:-3]):
-            yield from _prose(found[0][3:-3], start + 3)
+            yield _Prose(token[0].lstrip("#/* \t"), True, start, end)
+        elif kind == "long" and _PROGRAM.search(token[0][3:-3]):
+            yield from _prose(token[0][3:-3], start + 3)
         elif kind in ("long", "short"):
-            yield _Prose(found[0].strip("\"'"), False, start, end)
+            yield _Prose(token[0].strip("\"'"), False, start, end)

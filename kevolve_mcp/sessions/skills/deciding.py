@@ -27,11 +27,11 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
         parent = parent if parent is not None and parent.score > 0 else None
         for kin in _kin(tree, node):
             effect, between = evidence.effect_of(kin, parent)
-            found = SkillOutcome(
+            outcome = SkillOutcome(
                 use.skill, session, kin.id, kin.status, effect or None, between if effect else None
             )
-            if use.skill not in best or standing.worth(found) > standing.worth(best[use.skill]):
-                best[use.skill] = found
+            if use.skill not in best or standing.worth(outcome) > standing.worth(best[use.skill]):
+                best[use.skill] = outcome
     if best:
         store.skill_uses.add_outcomes(list(best.values()))
 

@@ -34,19 +34,19 @@ def measured(
 ) -> SkillEvidence | None:
     """The measured effect, None unless its interval lies above 1, whatever the judge's clock leaves
     open, both were measured on one device, and no confirmation proved one of them wrong."""
-    found = store.evaluations.get(node.evaluation)
+    stored = store.evaluations.get(node.evaluation)
     effect, between = effect_of(node, parent)
     if (
         node.status != "correct"
         or not effect
         or between is None
-        or between[0] <= 1 + _open(found.evaluation)
+        or between[0] <= 1 + _open(stored.evaluation)
     ):
         return None
     other = store.evaluations.get(parent.evaluation) if parent else None
-    if _predictable(found.evaluation) or (other and _predictable(other.evaluation)):
+    if _predictable(stored.evaluation) or (other and _predictable(other.evaluation)):
         return None
-    device = found.evaluation.environment.device
+    device = stored.evaluation.environment.device
     if other is not None and other.evaluation.environment.device != device:
         return None
     return SkillEvidence(
@@ -57,7 +57,7 @@ def measured(
         device=device,
         effect=effect,
         interval=between,
-        evaluation=found.id,
+        evaluation=stored.id,
         parent_evaluation=other.id if other else "",
         predicted=node.predicted_speedup,
     )
@@ -70,8 +70,8 @@ def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[floa
         return None, None
     if parent is None:
         return node.fitness, node.interval
-    found = compare(node, parent)
-    return found.ratio, found.interval
+    comparison = compare(node, parent)
+    return comparison.ratio, comparison.interval
 
 
 def refusal(store: Store, node: Node, parent: Node | None) -> str:

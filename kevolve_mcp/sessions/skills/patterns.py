@@ -37,13 +37,13 @@ def of_task(task: Task) -> dict[str, Any]:
     families = of_operators(task.operators)
     telling = [f for f in families if f not in PLAIN] or list(families)
     dtypes = dict.fromkeys(s.dtype for c in task.visible_cases for s in c.inputs)
-    found = {"families": telling, "dtypes": list(dtypes)}
-    return {name: words for name, words in found.items() if words}
+    pattern = {"families": telling, "dtypes": list(dtypes)}
+    return {name: words for name, words in pattern.items() if words}
 
 
 def checked(pattern: Mapping[str, Any]) -> dict[str, Any]:
     """The pattern, with every value as a list. Raises UsageError naming the field."""
-    found: dict[str, Any] = {}
+    checked_pattern: dict[str, Any] = {}
     for name, value in pattern.items():
         if name not in FIELDS:
             raise UsageError(
@@ -62,8 +62,8 @@ def checked(pattern: Mapping[str, Any]) -> dict[str, Any]:
         for word in words:
             _check_word(name, word)
         if words:
-            found[name] = list(words)
-    return found
+            checked_pattern[name] = list(words)
+    return checked_pattern
 
 
 def _check_word(name: str, word: str) -> None:

@@ -14,8 +14,8 @@ from kevolve_mcp.search import Node, Tree
 from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, SkillRecord, Store
 from knowledge import Skill
 
+from ..shared import UseCase
 from ..types import SkillRequest
-from ..use_case import UseCase
 from . import code, deciding, evidence, learned, patterns, views, wording
 
 MAX_PROPOSED = 3
@@ -37,8 +37,8 @@ class Proposing(UseCase):
             tree = shared.trees.load(store, session.id)
             node = evidence.find(tree, request.node_id)
             parent = evidence.parent_of(tree, node, request.parent_id)
-            found = evidence.measured(store, session, node, parent)
-            if found is None:
+            effect = evidence.measured(store, session, node, parent)
+            if effect is None:
                 raise UsageError(
                     evidence.refusal(store, node, parent),
                     "Only a measured, certain effect makes a skill: submit the pair again, or "
@@ -61,7 +61,7 @@ class Proposing(UseCase):
                 new, [s for s in shared.library().skills() if not learned.is_learned(s.id)]
             )
             kept, fresh = store.skills.propose(
-                new, [found], author=author, same=patterns.same_as(new, task, source)
+                new, [effect], author=author, same=patterns.same_as(new, task, source)
             )
             deciding.settle(store, shared.settings.skills)
             return replace(views.brief(store, kept.id), merged=not fresh)
@@ -89,7 +89,7 @@ def propose_from(
             applied[use.node].append(use.skill)
     learned_ones = {learned.page_id(s.id): s for s in store.skills.list()}
     names, notes = list[str](), list[str]()
-    for found, node, parent in _steps(store, session, tree, winner)[:MAX_PROPOSED]:
+    for effect, node, parent in _steps(store, session, tree, winner)[:MAX_PROPOSED]:
         source = store.candidates.get(node.candidate).source
         counted = False
         for skill in applied[node.id]:
@@ -98,7 +98,7 @@ def propose_from(
                 notes.append(f"{node.id} names {skill}, which gets no evidence: {why}")
                 continue
             if known:
-                store.skills.add_evidence(known.id, [found])
+                store.skills.add_evidence(known.id, [effect])
             notes.append(f"{node.id} applied {skill}: it counts for that skill")
             counted = True
         if counted:
@@ -119,7 +119,7 @@ def propose_from(
             continue
         kept, _ = store.skills.propose(
             new,
-            [found],
+            [effect],
             author="session_finish",
             same=patterns.same_as(new, task, source),
         )
@@ -146,19 +146,19 @@ def _steps(
         rewritten = parent is not None and (
             not node.structure or node.structure != parent.structure
         )
-        found = (
+        effect = (
             evidence.measured(store, session, node, parent)
             if rewritten and node.hypothesis
             else None
         )
         if (
-            found is not None
+            effect is not None
             and parent is not None
-            and found.interval is not None
+            and effect.interval is not None
             # what a finish proposes by itself moves more than the device does between two timings
-            and found.interval[0] > node.margin
+            and effect.interval[0] > node.margin
         ):
-            steps.append((found, node, parent))
+            steps.append((effect, node, parent))
     return sorted(steps, key=lambda step: -step[0].effect)
 
 

@@ -12,8 +12,8 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.store import SkillState
 
-from ..use_case import UseCase
-from . import arriving, folders, learned, patterns, views
+from ..shared import UseCase
+from . import folders, importing, learned, patterns, views
 
 Verb = Literal["accepted", "retired"]
 
@@ -81,13 +81,13 @@ class Reviewing(UseCase):
 
         def work() -> api.Skill:
             name = folder.resolve().name
-            if found := views.shipped(shared.library(), name.replace("-", "_")):
+            if shipped := views.shipped(shared.library(), name.replace("-", "_")):
                 raise Conflict(
-                    f"{found.id} comes with the program and is in use",
+                    f"{shipped.id} comes with the program and is in use",
                     "If the folder holds another skill, give folder and skill another name.",
                 )
             day = datetime.now(UTC).date().isoformat()
-            new, evidence = arriving.read(folder, f"elsewhere, imported {day} by {author}")
+            new, evidence = importing.read(folder, f"elsewhere, imported {day} by {author}")
             kept, fresh = store.skills.propose(
                 new, evidence, author=author, kind="imported", same=patterns.same_as(new)
             )

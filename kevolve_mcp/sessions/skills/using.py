@@ -62,30 +62,30 @@ def used_by(
     Returns:
         Page id of each skill -> how it was used.
     """
-    found: dict[str, SkillUseKind] = {}
+    uses: dict[str, SkillUseKind] = {}
     if ask is not None:
         for skill in store.skill_uses.shown(session, ask):
-            found[skill] = "shown"
+            uses[skill] = "shown"
         met = store.skill_uses.shown(session, ask, earlier=True)
         for name, affirmed in _mentions(words):
             known = _known(store, name)
             if known in met and (affirmed or _holds_code(store, known, source)):
-                found[known] = "named"
+                uses[known] = "named"
     if origin is not None and origin.kind == "skill":
-        found[f"skills/{origin.name}"] = "start"
-    return found
+        uses[f"skills/{origin.name}"] = "start"
+    return uses
 
 
 def _mentions(words: str) -> Iterator[tuple[str, bool]]:
     """Each name in turn, and whether its words do not deny it."""
     for sentence in _SENTENCE.split(words.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")):
         names = list(_NAMED.finditer(sentence))
-        for found, following in zip(names, [*names[1:], None], strict=False):
-            before = _CLAUSE.split(sentence[: found.start()])[-1].lower()
+        for mention, following in zip(names, [*names[1:], None], strict=False):
+            before = _CLAUSE.split(sentence[: mention.start()])[-1].lower()
             # what comes after the next name is said of that one
-            after = sentence[found.end() : following.start() if following else None].lower()
+            after = sentence[mention.end() : following.start() if following else None].lower()
             denied = _DENIED_BEFORE.search(before) or _DENIED_AFTER.search(after)
-            yield found[1] or found[2], denied is None
+            yield mention[1] or mention[2], denied is None
 
 
 def _holds_code(store: Store, page: str, source: str) -> bool:

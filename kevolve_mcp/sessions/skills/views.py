@@ -28,7 +28,7 @@ def listed(
     retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
 
     def counted(page: str, name: str, title: str, state: str, evidence: int) -> api.SkillCounts:
-        found = outcomes.get(page, [])
+        own = outcomes.get(page, [])
         return api.SkillCounts(
             name,
             title,
@@ -36,9 +36,9 @@ def listed(
             evidence,
             retrievals[page],
             uses.get(page, 0),
-            len(found),
-            sum(map(success, found)),
-            standing(trials(found, tasks.another)),
+            len(own),
+            sum(map(success, own)),
+            standing(trials(own, tasks.another)),
         )
 
     own = [
@@ -81,8 +81,8 @@ def detail(store: Store, library: Library, name: str) -> api.SkillDetail:
 def shipped(library: Library, name: str) -> Skill | None:
     """The skill that comes with the program under this name, with "skills/" before it or not."""
     wanted = f"skills/{name.removeprefix('skills/')}"
-    found = (s for s in library.skills() if s.id == wanted and not learned.is_learned(s.id))
-    return next(found, None)
+    skills = (s for s in library.skills() if s.id == wanted and not learned.is_learned(s.id))
+    return next(skills, None)
 
 
 def _state_of(skill: Skill) -> str:
@@ -98,14 +98,14 @@ def _recorded(skill: Skill) -> int:
 
 
 def _outcomes(store: Store) -> dict[str, list[SkillOutcome]]:
-    found: dict[str, list[SkillOutcome]] = {}
+    by_skill: dict[str, list[SkillOutcome]] = {}
     for outcome in store.skill_uses.outcomes():
-        found.setdefault(outcome.skill, []).append(outcome)
-    return found
+        by_skill.setdefault(outcome.skill, []).append(outcome)
+    return by_skill
 
 
 def _uses(store: Store) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for use in store.skill_uses.uses():
-        found[use.skill] = found.get(use.skill, 0) + 1
-    return found
+        counts[use.skill] = counts.get(use.skill, 0) + 1
+    return counts

@@ -50,9 +50,9 @@ _HIDDEN = re.compile(
 def problem(text: str) -> tuple[str, str]:
     """What a text must not hold, and what to write instead; ("", "") for one that is fine."""
     wrong = problem_anywhere(text)
-    if not wrong[0] and (found := _MEASUREMENT.search(text)):
+    if not wrong[0] and (match := _MEASUREMENT.search(text)):
         return (
-            f"holds a measurement ({_shown(found[0])})",
+            f"holds a measurement ({_shown(match[0])})",
             (
                 "Figures of one machine are kept as evidence, from the nodes. Say when and why it "
                 "is faster, in words."
@@ -63,16 +63,16 @@ def problem(text: str) -> tuple[str, str]:
 
 def problem_anywhere(text: str) -> tuple[str, str]:
     """What neither a text nor code must hold, as `problem`. Code may hold numbers before names."""
-    if found := _HIDDEN.search(text):
-        return f"holds an invisible character (U+{ord(found[0]):04X})", "Write plain text."
-    if found := _ORDER.search(text):
+    if match := _HIDDEN.search(text):
+        return f"holds an invisible character (U+{ord(match[0]):04X})", "Write plain text."
+    if match := _ORDER.search(text):
         return (
-            f"speaks to its reader instead of about kernels ({_shown(found[0])})",
+            f"speaks to its reader instead of about kernels ({_shown(match[0])})",
             "Describe the pattern, not what a reader should do with tools or instructions.",
         )
-    if found := _PATH.search(text):
+    if match := _PATH.search(text):
         return (
-            f"holds a path or an address ({_shown(found[1])})",
+            f"holds a path or an address ({_shown(match[1])})",
             "Name the thing, not where it lies on one machine.",
         )
     return "", ""

@@ -7,14 +7,14 @@ from pathlib import Path
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.search.provenance import AuthorId
 
-from ..records import NewAsk
-from ..samples import (
+from ..examples import (
     EXPAND,
     Clock,
     new_node,
     opened,
     refused,
 )
+from ..records import NewAsk
 from .suite import Suite
 
 
@@ -53,9 +53,9 @@ class LeasesAndJobs(Suite):
             )
             clock.now += 70
             assert [ask.seq for ask in store.asks.open(session)] == [1]
-            given = store.asks.take_expired(session, author=AuthorId("b"), lease_s=60)
-            assert given is not None
-            assert (given.seq, given.author) == (2, AuthorId("b"))
+            taken = store.asks.take_expired(session, author=AuthorId("b"), lease_s=60)
+            assert taken is not None
+            assert (taken.seq, taken.author) == (2, AuthorId("b"))
             store.asks.release(session, 2, author=AuthorId("a"))  # no longer a's: nothing happens
             assert store.asks.take_expired(session, author=AuthorId("c"), lease_s=60) is None
             store.asks.release(session, 2, author=AuthorId("b"))

@@ -13,9 +13,7 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search.provenance import USER_FILE, AuthorId
 from kevolve_mcp.search.tree import ROOT
 
-from ..records import Measured, NewNode, NewSession
-from ..remembered import SessionOptions
-from ..samples import (
+from ..examples import (
     ENVIRONMENT,
     EXPAND,
     new_node,
@@ -25,6 +23,8 @@ from ..samples import (
     sample_evaluation,
     sample_task,
 )
+from ..records import Measured, NewNode, NewSession
+from ..remembered import SessionOptions
 from .suite import Suite
 
 
@@ -108,10 +108,10 @@ class RoundTrips(Suite):
         with self.store(tmp_path) as store:
             store.tasks.put(task)
             store.candidates.put(candidate)
-            found = store.evaluations.get(store.evaluations.put(odd)).evaluation
-            assert found.cases == odd.cases
-            assert found.stages == odd.stages
-            assert found.message == "nul \\x00 and \\ud800"
+            stored = store.evaluations.get(store.evaluations.put(odd)).evaluation
+            assert stored.cases == odd.cases
+            assert stored.stages == odd.stages
+            assert stored.message == "nul \\x00 and \\ud800"
 
     def test_only_an_equal_key_answers(self, tmp_path: Path) -> None:
         task, candidate = sample_task("keyed"), sample_candidate("keyed")
@@ -124,9 +124,9 @@ class RoundTrips(Suite):
             store.candidates.put(candidate)
             store.evaluations.put(other_device)
             identifier = store.evaluations.put(evaluation)
-            found = store.evaluations.find(evaluation.key)
-            assert found is not None
-            assert (found.id, found.evaluation) == (identifier, evaluation)
+            stored = store.evaluations.find(evaluation.key)
+            assert stored is not None
+            assert (stored.id, stored.evaluation) == (identifier, evaluation)
             assert (
                 store.evaluations.find(dataclasses.replace(evaluation, purpose="confirm").key)
                 is None

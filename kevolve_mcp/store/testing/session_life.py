@@ -12,9 +12,7 @@ from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.search.node import Meeting
 from kevolve_mcp.search.provenance import AuthorId
 
-from ..records import NewSession
-from ..remembered import NodeDuel, SessionOutcome
-from ..samples import (
+from ..examples import (
     EXPAND,
     Clock,
     new_node,
@@ -24,6 +22,8 @@ from ..samples import (
     sample_evaluation,
     sample_task,
 )
+from ..records import NewSession
+from ..remembered import NodeDuel, SessionOutcome
 from .suite import Suite
 
 
@@ -96,10 +96,10 @@ class SessionLife(Suite):
                 **{f.name: getattr(first, f.name) for f in dataclasses.fields(NewSession)}
             )
             other = dataclasses.replace(new, goal=Goal("speedup", 2))
-            found = store.sessions.find_open(first.task, "cpu", "cpp", Goal(), Policy())
-            assert found is not None
+            open_session = store.sessions.find_open(first.task, "cpu", "cpp", Goal(), Policy())
+            assert open_session is not None
             joined, again = store.sessions.join(new)
-            assert (joined, again) == (found, True)
+            assert (joined, again) == (open_session, True)
             assert store.sessions.join(other)[1] is False
             node = store.nodes.add(first.id, new_node(store, "low", name, 1.2))
             best = store.nodes.add(first.id, new_node(store, "high", name, 1.9, parents=(node.id,)))

@@ -9,13 +9,13 @@ from pathlib import Path
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.search.provenance import AuthorId
 
-from ..records import NewSkill, SkillEvidence, SkillOutcome, SkillUse
-from ..samples import (
+from ..examples import (
     EXPAND,
     new_node,
     opened,
     refused,
 )
+from ..records import NewSkill, SkillEvidence, SkillOutcome, SkillUse
 from .suite import Suite
 
 

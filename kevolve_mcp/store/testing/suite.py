@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..samples import Clock
+from ..examples import Clock
 from ..store import Store
 
 

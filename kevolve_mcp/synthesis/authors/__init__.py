@@ -12,7 +12,6 @@ from kevolve_mcp.synthesis.ask import (
 )
 
 from .answers import InvalidAnswer, Words, Written, check_source, read_answer
-from .backoff import Backoff
 from .base import (
     FREE,
     Author,
@@ -29,9 +28,8 @@ from .command import CommandAuthor
 from .llm import LLMAuthor
 from .offline import OfflineAuthor
 from .prices import Prices
-from .providers import ModelName
-from .registry import GROUP, AuthorOptions, author_names, choose_author, make_author
-from .vendors import VENDORS
+from .providers import Backoff, ModelName
+from .registry import GROUP, VENDORS, AuthorOptions, author_names, choose_author, make_author
 
 __all__ = [
     "FREE",

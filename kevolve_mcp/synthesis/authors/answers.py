@@ -64,10 +64,10 @@ def read_answer(text: str, language: str) -> Written:
         )
     data, rest = _json_object(text)
     blocks = [(m["info"].strip().split(" ")[0].lower(), m["body"]) for m in _FENCE.finditer(text)]
-    given = next(
+    kernel = next(
         (data[k] for k in _SOURCE_KEYS if isinstance(data.get(k), str) and data[k].strip()), None
     )
-    source = str(given) if given is not None else _best_block(blocks, text)
+    source = str(kernel) if kernel is not None else _best_block(blocks, text)
     if source is None:
         raise InvalidAnswer(
             "There is no candidate file in the answer. Put the whole file, from its imports to the "
@@ -121,20 +121,20 @@ def check_source(source: str, language: str) -> None:
 
 def _names(tree: ast.Module) -> set[str]:
     """Everything that is imported or called by name."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
+            names.add(node.attr)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {
+            names |= {
                 part
                 for alias in node.names
                 for part in (*alias.name.split("."), alias.asname or "")
             }
-            found |= set((getattr(node, "module", None) or "").split("."))
-    return found
+            names |= set((getattr(node, "module", None) or "").split("."))
+    return names
 
 
 def _json_object(text: str) -> tuple[dict[str, Any], str]:
@@ -143,28 +143,28 @@ def _json_object(text: str) -> tuple[dict[str, Any], str]:
     for match in _FENCE.finditer(text):
         if (
             match["info"].strip().lower() in ("json", "")
-            and (found := _decoded(match["body"].strip())) is not None
+            and (decoded := _decoded(match["body"].strip())) is not None
         ):
-            return found, text[: match.start()] + text[match.end() :]
+            return decoded, text[: match.start()] + text[match.end() :]
     outside = _FENCE.sub(lambda m: " " * len(m[0]), text)
     for match in re.finditer(r"\{", outside):
         start = match.start()
         try:
-            found, end = json.JSONDecoder(strict=False).raw_decode(text, start)
+            decoded, end = json.JSONDecoder(strict=False).raw_decode(text, start)
         except ValueError:
             continue
-        if isinstance(found, dict) and ({*_LABELS, *_SOURCE_KEYS} & found.keys()):
-            return found, text[:start] + text[end:]
+        if isinstance(decoded, dict) and ({*_LABELS, *_SOURCE_KEYS} & decoded.keys()):
+            return decoded, text[:start] + text[end:]
     return {}, text
 
 
 def _decoded(text: str) -> dict[str, Any] | None:
     try:
         # models leave line breaks in strings as they are
-        found = json.JSONDecoder(strict=False).decode(text)
+        data = json.JSONDecoder(strict=False).decode(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return data if isinstance(data, dict) else None
 
 
 def _best_block(blocks: list[tuple[str, str]], text: str) -> str | None:
@@ -189,7 +189,7 @@ def _best_block(blocks: list[tuple[str, str]], text: str) -> str | None:
 
 def _labelled(prose: str) -> dict[str, str]:
     """ "**Hypothesis:** fewer passes" at the beginning of a line."""
-    found = {}
+    fields = {}
     for name, pattern in _LABELS.items():
         match = re.search(
             rf"^[\s*#_\-]*(?:{pattern})[*_]*\s*[:=][*_]*\s*(.+)$",
@@ -197,8 +197,8 @@ def _labelled(prose: str) -> dict[str, str]:
             re.MULTILINE | re.IGNORECASE,
         )
         if match:
-            found[name] = match[1].strip().strip("*_`")
-    return found
+            fields[name] = match[1].strip().strip("*_`")
+    return fields
 
 
 def _text(value: object) -> str:

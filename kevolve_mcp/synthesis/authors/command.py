@@ -22,10 +22,56 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis.ask import AskAllowance, AskContext
 
-from . import leash, scratch
+from . import scratch, supervisor
 from .answers import InvalidAnswer, check_source, words
 from .base import FREE, Author, AuthorError, AuthorUnusable, Cost, Proposal, starting_kernel
-from .transcript import Transcript
+
+HEAD = 256 * 1024
+TAIL = 256 * 1024
+
+
+class Transcript:
+    """Bytes as they come; `save` writes them. Never holds more than HEAD + 2 * TAIL bytes."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def add(self, data: bytes) -> None:
+        room = HEAD - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room < len(data) else b""
+        if len(self._tail) > 2 * TAIL:
+            self._cut()
+
+    def _cut(self) -> None:
+        over = len(self._tail) - TAIL
+        if over > 0:
+            del self._tail[:over]
+            self._dropped += over
+
+    def text(self) -> str:
+        """All that is kept, the gap marked."""
+        self._cut()
+        gap = f"\n[… {self._dropped:,} bytes left out …]\n".encode() if self._dropped else b""
+        return (bytes(self._head) + gap + bytes(self._tail)).decode(errors="replace")
+
+    def last_line(self, limit: int = 200) -> str:
+        """The last line that says anything; "" without one."""
+        lines = [line.strip() for line in self.text().splitlines() if line.strip()]
+        return lines[-1][:limit] if lines else ""
+
+    def save(self, folder: Path, name: str, heading: str) -> Path:
+        """Into folder/name.log, or name-2.log where that is taken; the path."""
+        folder.mkdir(parents=True, exist_ok=True)
+        number, path = 1, folder / f"{name}.log"
+        while path.exists():
+            number += 1
+            path = folder / f"{name}-{number}.log"
+        path.write_text(f"{heading}\n\n{self.text()}", encoding="utf-8")
+        return path
+
 
 LIMIT_S = 600.0  # of one run
 # also when the session's time is nearly up: it is in the middle of an ask that was given out
@@ -150,7 +196,7 @@ class CommandAuthor(Author):
             "PWD": str(folder),
         }
         transcript = Transcript()
-        argv = [sys.executable, "-I", leash.__file__, str(limit_s), self._command]
+        argv = [sys.executable, "-I", supervisor.__file__, str(limit_s), self._command]
         process = await anyio.open_process(
             argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=folder, env=environment
         )
@@ -194,7 +240,7 @@ class CommandAuthor(Author):
 
 
 async def _let_go(process: Process) -> None:
-    """End it with all it started: the leash kills them when its stdin closes."""
+    """End it with all it started: the supervisor kills them when its stdin closes."""
     if process.stdin is not None:
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
@@ -206,7 +252,7 @@ async def _let_go(process: Process) -> None:
 
 
 def _ended(run: _Run) -> str:
-    if run.status == leash.TIME_UP:
+    if run.status == supervisor.TIME_UP:
         return "was stopped when its time was up"
     return "ended" if run.status == 0 else f"ended with exit status {run.status}"
 

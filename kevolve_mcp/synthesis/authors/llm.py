@@ -17,7 +17,6 @@ from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis.ask import AskAllowance, AskContext
 
 from .answers import InvalidAnswer, Written, read_answer
-from .backoff import Backoff
 from .base import (
     FREE,
     Author,
@@ -30,7 +29,7 @@ from .base import (
     starting_kernel,
 )
 from .prices import Prices, listed_prices
-from .providers import Fault, ModelName, fault, open_model
+from .providers import Backoff, Fault, ModelName, fault, open_model
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -165,32 +164,32 @@ class LLMAuthor(Author):
             try:
                 response = await model_request(self._model, talk, model_settings=settings)
             except Exception as error:
-                found = fault(error, self._name)
-                if found is None:
+                failure = fault(error, self._name)
+                if failure is None:
                     raise
-                if found.kind == "slow":  # it may have been read, and then it will be billed
+                if failure.kind == "slow":  # it may have been read, and then it will be billed
                     wasted += Cost(reads, self._prices.usd(reads, 0) if self._prices else 0.0)
                 failures += 1
                 await self._bear(
-                    found, failures, time.monotonic() - began, allowance, spent + wasted
+                    failure, failures, time.monotonic() - began, allowance, spent + wasted
                 )
             else:
                 self._answered_once = True
                 return _Reply(response, wasted + self._cost(response, reads))
 
     async def _bear(
-        self, found: Fault, failures: int, for_s: float, allowance: AskAllowance, spent: Cost
+        self, failure: Fault, failures: int, for_s: float, allowance: AskAllowance, spent: Cost
     ) -> None:
         """Wait before the next try, or raise what ends the tries."""
-        if found.kind == "permanent":
-            raise AuthorUnusable(found.message, found.hint, spent)
-        if found.kind == "refused":
-            raise AuthorError(found.message, found.hint, spent)
-        pause = self._backoff.pause(failures, self._random, found.after_s)
+        if failure.kind == "permanent":
+            raise AuthorUnusable(failure.message, failure.hint, spent)
+        if failure.kind == "refused":
+            raise AuthorError(failure.message, failure.hint, spent)
+        pause = self._backoff.pause(failures, self._random, failure.after_s)
         if allowance.seconds is not None and for_s + pause >= allowance.seconds:
             raise BudgetSpent(
-                f"the session's time is up while the provider fails: {found.message}",
-                found.hint,
+                f"the session's time is up while the provider fails: {failure.message}",
+                failure.hint,
                 spent,
             )
         patience = (
@@ -198,8 +197,8 @@ class LLMAuthor(Author):
         )
         if for_s + pause > patience:
             times = "once" if failures == 1 else f"{failures} times in {for_s:.0f} s"
-            raise AuthorUnavailable(f"{found.message} ({times})", found.hint, spent)
-        self._listen(f"{found.message}; asking again in {pause:.0f} s")
+            raise AuthorUnavailable(f"{failure.message} ({times})", failure.hint, spent)
+        self._listen(f"{failure.message}; asking again in {pause:.0f} s")
         await anyio.sleep(pause)
 
     def _settings(self, reads: int, allowance: AskAllowance, spent: Cost) -> dict[str, Any]:

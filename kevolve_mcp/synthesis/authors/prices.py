@@ -62,14 +62,14 @@ def listed_prices(model: str, provider: str) -> Prices | None:
     from genai_prices import calc_price
 
     try:
-        found = calc_price(
+        price = calc_price(
             Used(input_tokens=_USUAL_INPUT, output_tokens=_USUAL_INPUT), model, provider_id=provider
         )
     except LookupError:
         return None
     scale = MILLION / _USUAL_INPUT
     return Prices(
-        float(found.input_price or 0) * scale,
-        float(found.output_price or 0) * scale,
+        float(price.input_price or 0) * scale,
+        float(price.output_price or 0) * scale,
         (model, provider),
     )

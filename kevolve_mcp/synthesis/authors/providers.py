@@ -1,9 +1,10 @@
-"""Models by name, through pydantic-ai, and what their failures mean. pydantic-ai is imported when a
-model is first needed."""
+"""Models by name, through pydantic-ai, what their failures mean, and how long to
+wait after one. pydantic-ai is imported when a model is first needed."""
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -191,3 +192,24 @@ def _name_hint(name: ModelName) -> str:
 def _reach_hint(name: ModelName) -> str:
     where = name.base_url or name.provider
     return f"See whether {where} can be reached and is in order, then resume."
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Exponential with jitter: the n-th failure in a row waits between half and all of
+    min(first_s * 2**(n-1), longest_s), or as long as the provider asked for. patience_s: how long a
+    provider may keep failing before the author gives up, and stranger_patience_s: one that has not
+    answered once."""
+
+    first_s: float = 1.0
+    longest_s: float = 60.0
+    patience_s: float = 600.0
+    stranger_patience_s: float = 60.0
+
+    def pause(
+        self, failures: int, random_source: random.Random, retry_after: float | None = None
+    ) -> float:
+        """Seconds to wait after so many failures in a row (1 or more). retry_after: the provider's
+        Retry-After."""
+        whole = min(self.first_s * 2.0 ** min(failures - 1, 30), self.longest_s)
+        return max(retry_after or 0.0, random_source.uniform(whole / 2, whole))

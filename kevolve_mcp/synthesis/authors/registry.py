@@ -1,8 +1,14 @@
-"""Authors by name: the built-in ones and those of the entry point group "kevolve.authors"."""
+"""Authors by name: the built-in ones, ready-made commands for the agent programs of vendors, as
+their documentation describes running them without a person, and those of the entry point group
+"kevolve.authors".
+
+The vendors' commands change with their programs' releases; `--author "cmd: …"` with a command of
+one's own always works.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,7 +22,23 @@ from .command import LIMIT_S, CommandAuthor
 from .llm import LLMAuthor, user_prices
 from .offline import OfflineAuthor
 from .providers import KEYS, ModelName
-from .vendors import VENDORS
+
+PROMPT = (
+    "Read README.md and do what it says: read ask.md, then write candidate.py and answer.json into "
+    "this folder. Work only in this folder and ask nothing back."
+)
+
+# Each may read and write files of its folder; what runs programs is limited to kevolve where the
+# program can say so.
+VENDORS: Mapping[str, str] = {
+    "claude": (
+        f'claude -p "{PROMPT}" --permission-mode acceptEdits --allowedTools '
+        '"Read,Write,Edit,Glob,Grep,Bash(kevolve:*)"'
+    ),
+    "codex": f'codex exec --sandbox workspace-write --skip-git-repo-check "{PROMPT}"',
+    "gemini": f'gemini -p "{PROMPT}" --approval-mode auto_edit --skip-trust',
+}
+
 
 GROUP = "kevolve.authors"
 _COMMAND = f"{CommandAuthor.name}:"
@@ -98,12 +120,12 @@ def make_author(name: str, **options: Any) -> Author:
     Author."""
     factory: Callable[..., Any] | None = OfflineAuthor if name == OfflineAuthor.name else None
     if factory is None:
-        found = [e for e in entry_points(group=GROUP) if e.name == name]
-        if not found:
+        entries = [e for e in entry_points(group=GROUP) if e.name == name]
+        if not entries:
             raise NotFound(
                 f"no author is called {name!r}", f"Known authors: {', '.join(author_names())}."
             )
-        factory = found[0].load()
+        factory = entries[0].load()
     author = factory(**options)
     if not isinstance(author, Author):
         raise UsageError(

@@ -132,7 +132,7 @@ class AuthorConformance(ABC):
         assert Candidate(second.source, second.language).digest
 
     def test_asks_at_once_do_not_mix(self) -> None:
-        found: dict[str, Proposal] = {}
+        proposals: dict[str, Proposal] = {}
 
         async def body() -> None:
             author = self.author()
@@ -148,11 +148,11 @@ class AuthorConformance(ABC):
                 await author.close()
 
         async def one(author: Author, ask: AskContext) -> None:
-            found[ask.id] = await author.propose(ask)
+            proposals[ask.id] = await author.propose(ask)
 
         anyio.run(body)
-        assert [found[f"a{n}"].source for n in range(3)] == [f"# start {n}\n" for n in range(3)]
-        assert found["a9"].source not in {f"# start {n}\n" for n in range(3)}
+        assert [proposals[f"a{n}"].source for n in range(3)] == [f"# start {n}\n" for n in range(3)]
+        assert proposals["a9"].source not in {f"# start {n}\n" for n in range(3)}
 
     def test_it_says_what_to_do_when_it_has_no_answer(self) -> None:
         author, ask = self.unable()

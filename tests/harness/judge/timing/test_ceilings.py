@@ -18,7 +18,7 @@ from harness.targets import cpu, cuda
 from harness.targets.base import DeviceFamily
 from harness.types import Candidate, Case, Ceilings, EvaluationRequest, TensorSpec
 from kevolve_mcp.executors.local import LocalExecutor
-from kevolve_mcp.sessions.stage_figures import MEANINGS
+from kevolve_mcp.sessions.outline import MEANINGS
 
 TASK = """
 import torch

@@ -1,0 +1,50 @@
+"""A table where the terminal is wide enough for it, else a block for each of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+UNFOLDED = 1000  # characters: a width at which no table is folded
+
+
+class Fitting:
+    """table: shown from `least` columns on; without that only where none of it has to fold.
+    blocks: the same rows, for a narrower terminal."""
+
+    def __init__(self, table: Table, blocks: Sequence[RenderableType], least: int = 0) -> None:
+        self._table, self._blocks, self._least = table, blocks, least
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        unfolded = options.update(max_width=UNFOLDED)
+        least = self._least or Measurement.get(console, unfolded, self._table).maximum
+        if least <= options.max_width:
+            yield self._table
+        else:
+            yield from self._blocks
+
+
+def block(head: Text | str, *lines: str) -> RenderableType:
+    """What it is about, which stays whole to be copied, and below, indented, what is said of it."""
+    title = Text(head, style="bold") if isinstance(head, str) else head
+    title.overflow = "fold"
+    return Group(title, *(Padding(Text(line), (0, 0, 0, 4)) for line in lines if line))
+
+
+def hanging(mark: Text, text: str) -> Table:
+    """A line whose folded rest is indented behind its mark."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(mark, Text(text))
+    return grid
+
+
+def cells(*texts: str) -> list[Text]:
+    """Return cells that are shown as they are: brackets in names and reasons are no markup."""
+    return [Text(text) for text in texts]
