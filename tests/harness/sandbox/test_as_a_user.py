@@ -99,6 +99,8 @@ def test_the_tests_of_confinement_pass(folder: Path) -> None:
         sys.executable,
         "-m",
         "pytest",
+        "-p",
+        "no:cacheprovider",  # which writes to a folder that is not the user's
         "-rs",
         "-k",
         "not task and not levels or landlock",

@@ -78,14 +78,14 @@ def test_squares_that_overflow_or_vanish_hide_nothing(dtype: torch.dtype, scale:
     assert distance.measure(zeros, reference).error > 0.1
     allowed = oracle.allowance(reference, reference, 64)
     assert not oracle.right(zeros, reference, allowed)
-    assert not oracle.surely_right(zeros[None], reference[None], allowed, 0.0)
+    assert not oracle.surely_right(zeros[None], reference[None], allowed, oracle.Usual())
     assert oracle.right(reference.clone(), reference, allowed)
 
 
 def test_an_infinity_in_a_timed_expectation_hides_nothing() -> None:
     expected = torch.tensor([[1.0, 2.0, torch.inf, 3.0]])
     allowed = oracle.allowance(torch.ones(1, 4), torch.ones(1, 4), 1)
-    assert not oracle.surely_right(torch.zeros(1, 4), expected, allowed, 0.0)
+    assert not oracle.surely_right(torch.zeros(1, 4), expected, allowed, oracle.Usual())
 
 
 @pytest.mark.parametrize("size", [1.0, 1e200, 1e-200])
