@@ -55,7 +55,8 @@ class Idle:
         except Cancelled:
             pass
         except Exception:
-            traceback.print_exc()
+            if not self._closed:  # else what it uses was closed meanwhile
+                traceback.print_exc()
         finally:
             with self._lock:
                 self._token = None
