@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..sandbox.confine import Confinement
 from ..types import Case
-from ..wire import buffers, frames
+from ..wire import frames, memory_files
 from .device import host_memory
 from .errors import Interfered
 from .exchange import bursts
@@ -52,7 +52,7 @@ def start_worker(
         context.place.worker, rules, context.machine.scratch
     )
     worker.cancel, worker.on_build = context.cancel, context.builds.desk()
-    source = buffers.from_bytes("candidate", context.request.candidate.source.encode())
+    source = memory_files.from_bytes("candidate", context.request.candidate.source.encode())
     try:
         given = [source] if context.compiled is None else [source, *worker.own(context.compiled)]
         if context.place.device:
@@ -160,7 +160,7 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
     the first launch: a descriptor of it that the caller closes, None where there is nothing."""
     if not context.task.family.COMPILES_AT_LAUNCH:
         return None
-    fd = buffers.create("compiled", 0, fixed=False)
+    fd = memory_files.create("compiled", 0, fixed=False)
 
     def pack() -> bool:
         found = worker.data(worker.ask("pack", [fd], seconds=LOAD_SECONDS))
@@ -171,7 +171,7 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
         ):
             return False
         try:
-            buffers.seal(fd)
+            memory_files.seal(fd)
         except OSError as error:
             raise Interfered(
                 "it keeps hold of the file in which it handed over what it compiled"

@@ -1,2 +1,3 @@
-"""What the judge and its workers both speak: frames, tensors as named buffers, memory of a device
-that is handed over, notes on launched kernels. Decides nothing and runs nobody's code."""
+"""What the judge and its workers both speak: frames, files in memory, tensors as named buffers in
+them, memory of a device that is handed over, notes on launched kernels. Decides nothing and runs
+nobody's code."""

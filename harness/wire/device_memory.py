@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import buffers
+from . import memory_files
 
 WORDS_BYTES = 4096
 GO, DONE = 0, 1  # words: the judge's, the worker's
@@ -303,8 +303,8 @@ class SharedWords:
     @staticmethod
     def file() -> int:
         """A descriptor of such a page."""
-        fd = buffers.create("words", WORDS_BYTES)
-        buffers.seal(fd, writable=True)
+        fd = memory_files.create("words", WORDS_BYTES)
+        memory_files.seal(fd, writable=True)
         return fd
 
     def __getitem__(self, word: int) -> int:

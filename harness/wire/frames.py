@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from . import buffers
+from . import memory_files
 
 MAX_PACKET = 128 * 1024
 MAX_FDS = 200
@@ -75,7 +75,7 @@ def send(
     where the other side has not read what came before."""
     data = json.dumps(message, separators=(",", ":")).encode()
     if len(data) > MAX_PACKET:
-        file = buffers.from_bytes("message", data)
+        file = memory_files.from_bytes("message", data)
         try:
             return send(sock, _IN_FILE, [*(fds or ()), file], wait=wait)
         finally:
@@ -97,7 +97,7 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
     message = json.loads(data)
     if message == _IN_FILE:
         file = fds.pop()
-        message = json.loads(buffers.read_all(file))
+        message = json.loads(memory_files.read_all(file))
         os.close(file)
     return message, fds
 

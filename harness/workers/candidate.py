@@ -12,7 +12,8 @@ from typing import Any
 
 from .. import native
 from ..types import to_json
-from ..wire import buffers, frames, launches
+from ..wire import buffers, frames, launches, memory_files
+from ..wire.layouts import Layout
 from . import compile_cache, guards, host, modules, own_kernels, placement
 
 
@@ -38,7 +39,7 @@ class CandidateHost(host.Host):
             self.guarded = True
             guards.explain_faults()
             _fill_fresh(True)
-        source = buffers.read_all(fds[0]).decode()
+        source = memory_files.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
         names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)
         if not any(hasattr(self.module, name) for name in names):
@@ -48,8 +49,8 @@ class CandidateHost(host.Host):
         self,
         fds: list[int],
         key: str,
-        init: buffers.Layout,
-        outputs: buffers.Layout,
+        init: Layout,
+        outputs: Layout,
         slots: int,
         slot_bytes: int,
         state: dict[str, list[Any]],
@@ -67,7 +68,7 @@ class CandidateHost(host.Host):
         if not placement.is_host(device) and hasattr(model, "to"):
             model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
-        mapped = buffers.shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
+        mapped = memory_files.map_shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
         self.prepared[key] = host.Prepared(
             host.forward(model, upstream, outputs["form"]),
             outputs,
@@ -78,7 +79,7 @@ class CandidateHost(host.Host):
             None if upstream else getattr(model, "without_kernel", None),
         )
 
-    def on_state(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
+    def on_state(self, fds: list[int], key: str, layout: Layout) -> None:
         """Take over the reference's parameters."""
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 

@@ -15,7 +15,7 @@ import sys
 import tarfile
 from typing import Any
 
-from ..wire import buffers
+from ..wire import memory_files
 
 MOST_BYTES = 256 << 20
 _FOLDERS = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
@@ -112,7 +112,7 @@ def pack(fd: int) -> int:
 
 def unpack(fd: int) -> None:
     """Put packed caches into this worker's folders."""
-    with tarfile.open(fileobj=io.BytesIO(buffers.read_all(fd)), mode="r") as archive:
+    with tarfile.open(fileobj=io.BytesIO(memory_files.read_all(fd)), mode="r") as archive:
         archive.extractall(os.path.dirname(os.environ["TRITON_CACHE_DIR"]), filter=_bare)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from .. import assembly, native
 from ..targets import cubin
 from ..types import from_json, to_json
-from ..wire import buffers
+from ..wire import memory_files
 from . import binaries, host
 
 _SOURCE, _LIBRARY = "kernel.cpp", "kernel.so"  # in the worker's own folder
@@ -54,7 +54,7 @@ class CompilerHost(host.Host):
         """Descriptors: source text, file for the library, file for what is inside
         (assembly.Inside). Sizes and the compiler's words come back. Line tables change no
         instruction."""
-        source = buffers.read_all(fds[0])
+        source = memory_files.read_all(fds[0])
         with open(_SOURCE, "wb") as file:
             file.write(source)
         os.utime(_SOURCE, (0, 0))  # __TIMESTAMP__
@@ -100,7 +100,7 @@ class CompilerHost(host.Host):
         compiler's words come back."""
         folder = os.getcwd()
         order = native.BuildOrder(
-            "cuda", buffers.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names)
+            "cuda", memory_files.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names)
         )
         try:
             made = native.compile_order(order, from_json(native.Toolkit, toolkit), folder, limit_s)

@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..wire import buffers, device_memory, frames
+from ..wire import device_memory, frames
+from ..wire.layouts import Layout
 from . import gate, guards, operators, running
 from .window import Window
 
@@ -40,7 +41,7 @@ class ShownHost:
         self: Any,
         fds: list[int],
         key: str,
-        layouts: list[buffers.Layout],
+        layouts: list[Layout],
         sets: list[tuple[int, int]],
         order: list[int],
         record: bool = False,
@@ -78,7 +79,7 @@ class ShownHost:
         self: Any,
         fds: list[int],
         key: str,
-        layouts: list[buffers.Layout],
+        layouts: list[Layout],
         sets: list[tuple[int, int]],
         number: int,
         early: bool = False,

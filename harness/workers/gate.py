@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..wire import buffers
+from ..wire import buffers, memory_files
+from ..wire.layouts import PLAIN_BYTES, Layout, plain_values, with_plain_values
 from ..wire.nesting import tensors_of
 from . import modules
 
@@ -34,7 +35,7 @@ _OUTPUTS, _WORDS = 16, 16
 # them the place among those held before that they take
 CALL_BITS = 32
 MOST_DIMENSIONS = _WORDS - 3
-TEXT_BYTES = buffers.PLAIN_BYTES  # of inputs that are no tensors, as JSON
+TEXT_BYTES = PLAIN_BYTES  # of inputs that are no tensors, as JSON
 # times the bytes of an output that lie between its first and last element; others are copied
 MOST_SPREAD = 4
 PACKET_BYTES = 64 << 10  # of inputs, and of outputs, that fit into a packet
@@ -66,7 +67,7 @@ class Message(ctypes.Structure):
         return cls(parts=(Part * max(1, count))(), count=count)
 
 
-def plain_text(layout: buffers.Layout, usual: buffers.Layout) -> bytes:
+def plain_text(layout: Layout, usual: Layout) -> bytes:
     """What a call's inputs are besides its tensors, as JSON: nothing where that is as in the layout
     that the worker has, values alone where these differ. Texts are compared, since 1 == True and
     0.0 == -0.0."""
@@ -74,11 +75,11 @@ def plain_text(layout: buffers.Layout, usual: buffers.Layout) -> bytes:
         return b""
     (form, values), (usual_form, usual_values) = _parted(layout), _parted(usual)
     if form != usual_form:
-        return json.dumps(buffers.plain(layout)).encode()
+        return json.dumps(plain_values(layout)).encode()
     return b"" if values == usual_values else values.encode()
 
 
-def _parted(layout: buffers.Layout) -> tuple[str, str]:
+def _parted(layout: Layout) -> tuple[str, str]:
     leaves = layout["leaves"]
     return (
         json.dumps([layout["tree"], ["value" in leaf for leaf in leaves]]),
@@ -96,7 +97,7 @@ class Gate:
     there, or the judge outputs that are not."""
 
     def __init__(self, fd: int, outputs: int) -> None:
-        self._memory = memoryview(buffers.shared(fd, gate_bytes(outputs)))
+        self._memory = memoryview(memory_files.map_shared(fd, gate_bytes(outputs)))
         self._words = self._memory[: 8 * (_OUTPUTS + _WORDS * outputs)].cast("Q")
         self._text = self._memory[8 * (_OUTPUTS + _WORDS * outputs) :]
 
@@ -157,11 +158,11 @@ class Gate:
         finally:
             gc.enable()
 
-    def _other(self, layout: buffers.Layout, memory: Any) -> Any:
+    def _other(self, layout: Layout, memory: Any) -> Any:
         """Inputs of which what is no tensor was given."""
         given = json.loads(bytes(self._text[: self._words[_VALUES]]))
         if isinstance(given, dict):
-            return buffers.build(buffers.with_plain(layout, given), memory)
+            return buffers.build(with_plain_values(layout, given), memory)
         values = iter(given)
         leaves = [{"value": next(values)} if "value" in leaf else leaf for leaf in layout["leaves"]]
         return buffers.build({**layout, "leaves": leaves}, memory)
@@ -226,7 +227,7 @@ class Asleep(Link):
     says that an order was followed."""
 
     def __init__(self, table: int, wake: int, outputs: int) -> None:
-        super().__init__(buffers.watched(table), outputs)
+        super().__init__(memory_files.map_read_only(table), outputs)
         self._wake = wake
 
     def wait(self) -> None:
@@ -239,7 +240,7 @@ class Asleep(Link):
 class Packets(Link):
     """Looks for a packet again and again, so that the core stays as it is."""
 
-    def __init__(self, socket: int, layout: buffers.Layout, outputs: int) -> None:
+    def __init__(self, socket: int, layout: Layout, outputs: int) -> None:
         memory = bytearray(int(layout["bytes"]))
         super().__init__(memory, outputs)
         leaves = [leaf for leaf in layout["leaves"] if leaf.get("nbytes")]
@@ -259,7 +260,7 @@ class Packets(Link):
         _libc.sendmsg(self._socket, self._whole if whole else self._said, NO_SIGNAL)
 
 
-def expected(layout: buffers.Layout) -> Outputs:
+def expected(layout: Layout) -> Outputs:
     """Shape, dtype and bytes of each output."""
     import torch
 
@@ -291,7 +292,7 @@ class CallForm:
     """What calls are like. outputs: with gradients behind the results. results: how many outputs
     `forward` returns. upstream: numbers of those from which gradients flow back."""
 
-    layout: buffers.Layout
+    layout: Layout
     outputs: Outputs
     results: int
     upstream: Sequence[int] = ()

@@ -19,11 +19,12 @@ from typing import Any
 
 from ..sandbox import syscalls
 from ..wire import buffers
+from ..wire.layouts import LINE
+from ..wire.memory_files import PAGE
 from ..wire.nesting import changed, tensors_of
 from . import modules, placement
 
 FRESH = buffers.FILL  # of every byte that nobody has written
-PAGE = buffers.ALIGN
 MARGIN = 16384  # bytes on each side of a tensor on a device
 MOST_UNUSED_BYTES = 1 << 30  # between two bursts
 MOST_BYTES = 2 << 30  # in one burst; beyond it allocations are the framework's own again
@@ -248,7 +249,7 @@ def _host_bytes(nbytes: int) -> tuple[Any, int]:
     them (seen with 64 MiB)."""
     import torch
 
-    slack = -nbytes % buffers.LINE
+    slack = -nbytes % LINE
     inner = -(-(nbytes + slack) // PAGE) * PAGE
     found = next((m for m in _mappings if m.inner == inner and m.references == _UNUSED), None)
     try:

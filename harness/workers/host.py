@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..wire import buffers, frames
+from ..wire import buffers, frames, memory_files
+from ..wire.layouts import Layout
 from ..wire.nesting import changed
 from . import compile_cache, gate, guards, heap, modules, operators, placement, running
 from .device_commands import ShownHost
@@ -36,7 +37,7 @@ class Prepared:
     reference's state, by name."""
 
     call: Callable[[Any], list[Any]]
-    outputs: buffers.Layout
+    outputs: Layout
     slots: mmap.mmap | None  # None where outputs are shown where they lie
     slot_bytes: int
     device: str = "cpu"
@@ -98,9 +99,7 @@ def forward(
     return backward
 
 
-def in_layout(
-    call: Callable[[Any], list[Any]], outputs: buffers.Layout
-) -> Callable[[Any], list[Any]]:
+def in_layout(call: Callable[[Any], list[Any]], outputs: Layout) -> Callable[[Any], list[Any]]:
     """The same call, with outputs contiguous or in the reference's own strides, and no value left
     to be computed by who reads it: what that takes is a part of the call."""
     wanted = [tuple(leaf.get("as", leaf["stride"])) for leaf in outputs["leaves"]]
@@ -215,7 +214,7 @@ class Host(ShownHost):
 
     def __init__(self, sock: socket.socket, text_fd: int) -> None:
         self._sock = sock
-        self._text = buffers.shared(text_fd, frames.TEXT_BYTES)
+        self._text = memory_files.map_shared(text_fd, frames.TEXT_BYTES)
         self._sequence = 0
         self._clocks: dict[str, placement.HostClock | placement.DeviceClock] = {}
         self.prepared: dict[str, Prepared] = {}
@@ -299,7 +298,7 @@ class Host(ShownHost):
         self,
         fds: list[int],
         key: str,
-        layouts: list[buffers.Layout],
+        layouts: list[Layout],
         sets: list[tuple[int, int, int]],
         order: list[int],
         record: bool = False,
@@ -340,8 +339,8 @@ class Host(ShownHost):
         self,
         fds: list[int],
         keys: list[str],
-        layout: buffers.Layout,
-        outputs: buffers.Layout,
+        layout: Layout,
+        outputs: Layout,
         results: int,
         upstream: list[int],
         touched: tuple[int, int],
@@ -382,7 +381,7 @@ class Host(ShownHost):
         return {"bytes": compile_cache.pack(fds[0])}
 
     def on_hot(
-        self, fds: list[int], key: str, layout: buffers.Layout, base: int, calls: int, queue_ns: int
+        self, fds: list[int], key: str, layout: Layout, base: int, calls: int, queue_ns: int
     ) -> tuple[Any, tuple[int, ...]]:
         """Call the model over and over on one input set, whose outputs nobody sees. values:
         nanoseconds of all calls with warm caches, of all calls when each is waited for, and what an
@@ -407,14 +406,14 @@ class Host(ShownHost):
 
 def _inputs(
     files: list[int],
-    layouts: list[buffers.Layout],
+    layouts: list[Layout],
     sets: list[tuple[int, int, int]],
     device: str,
     guard: guards.Guard | None,
 ) -> list[Any]:
     """Input sets where the model wants them."""
     if guard is None:
-        maps = [buffers.mapped(fd) for fd in files]
+        maps = [memory_files.map_private(fd) for fd in files]
         return [
             placement.move(buffers.build(layouts[layout], maps[file], base), device)
             for file, base, layout in sets

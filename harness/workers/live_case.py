@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..wire import buffers
+from ..wire.layouts import Layout
 from .task_file import CaseSpec
 
 
@@ -22,7 +22,7 @@ class LiveCase:
     precise: Callable[..., Any]
     init: Any
     initial_state: dict[str, Any]
-    outputs: buffers.Layout
+    outputs: Layout
     # False where the reference cannot run in float64: its own dtype is then the best there is
     doubled: bool
     upstream: Sequence[int] = ()
@@ -32,6 +32,6 @@ class LiveCase:
     looks: bool = False
 
 
-def values_of(layout: buffers.Layout) -> str:
+def values_of(layout: Layout) -> str:
     """What among the inputs is no tensor; as text, in which True is not 1."""
     return repr([leaf["value"] for leaf in layout["leaves"] if "value" in leaf])

@@ -22,7 +22,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..wire import buffers, device_memory
+from ..wire import buffers, device_memory, memory_files
+from ..wire.layouts import Layout, dense_layout, plan_layout
 from ..wire.nesting import tensors_of
 from ..wire.task_lines import CONSTRUCTOR, FORWARD, Lines
 from . import (
@@ -91,7 +92,7 @@ class ReferenceHost(host.Host):
         self._neighbours = TaskNeighbours(folder, (filename, held_out_name))
         if known is None:
             self._neighbours.watch()
-        text, held_out = (buffers.read_all(fd).decode() for fd in fds[:2])
+        text, held_out = (memory_files.read_all(fd).decode() for fd in fds[:2])
         self.lines = Lines(text, filename)
         self.file = self._problem(
             lambda: task_file.read(text, filename, held_out, held_out_name, seed)
@@ -132,7 +133,7 @@ class ReferenceHost(host.Host):
         fds: list[int],
         case: str,
         seed: int,
-        outputs: buffers.Layout,
+        outputs: Layout,
         doubled: bool,
         upstream: list[int],
     ) -> None:
@@ -173,7 +174,7 @@ class ReferenceHost(host.Host):
     def on_init(self, fds: list[int], case: str) -> None:
         """Write the init inputs' tensors."""
         init = self.live[case].init
-        buffers.write(fds[0], buffers.plan(init), init)
+        buffers.write(fds[0], plan_layout(init), init)
 
     def on_set_state(self, fds: list[int], case: str, seed: int) -> None:
         """Set the parameters (seed 0: as constructed; else see parameter_states) and write them,
@@ -195,11 +196,11 @@ class ReferenceHost(host.Host):
                 ]
         self._take(case, values)
         if fds:
-            buffers.write(fds[0], buffers.plan(values), values)
+            buffers.write(fds[0], plan_layout(values), values)
 
     def on_take_state(self, fds: list[int], case: str) -> None:
         """Set the parameters to what another process has written."""
-        layout = buffers.plan(list(self.live[case].initial_state.values()))
+        layout = plan_layout(list(self.live[case].initial_state.values()))
         self._take(case, list(buffers.read(fds[0], layout)))
 
     def on_make_set(
@@ -328,7 +329,7 @@ class ReferenceHost(host.Host):
                     [(list(o.shape), o.dtype) for o in roots.values()], seed, self._drawn_on
                 ),
             ]
-            layout = buffers.plan(given)
+            layout = plan_layout(given)
             inputs = placement.move(given, self._device)
             call = host.forward(model, upstream)
             recorder, giving = operators.Recorder(), operators.Giving()
@@ -369,7 +370,7 @@ class ReferenceHost(host.Host):
             reads = traffic.Reads([*tensors_of(inputs), *modules.state(model).values()])
             with torch.no_grad(), reads:
                 returned = model(*inputs[: len(drawn)])
-            outputs = {**buffers.dense(buffers.plan(first)), "form": host.form_of(returned)}
+            outputs = {**dense_layout(plan_layout(first)), "form": host.form_of(returned)}
             state = {
                 k: [list(v.shape), str(v.dtype).removeprefix("torch.")]
                 for k, v in modules.state(model).items()
@@ -404,7 +405,7 @@ class ReferenceHost(host.Host):
             "init": init_layout,
             "outputs": outputs,
             "state": state,
-            "state_layout": buffers.plan(list(kept.values())),
+            "state_layout": plan_layout(list(kept.values())),
             "operators": {k: v[0] for k, v in counts.items()},
             "operations": float(flops + elementwise),
             "bytes_read": reads.nbytes,
@@ -470,7 +471,7 @@ class ReferenceHost(host.Host):
                 (t if d.is_floating_point else t.to(d)).contiguous()
                 for t, d in zip(expected, dtypes, strict=True)
             ]
-            expected_layout = buffers.plan(kept)
+            expected_layout = plan_layout(kept)
             write[1](expected_layout, kept)
             write[2](
                 live.outputs,
@@ -521,7 +522,7 @@ class ReferenceHost(host.Host):
             put(live.outputs, found, expected_base)
         return {"layout": layout, "memory": self._memory(live, layout, there)}
 
-    def _memory(self, live: LiveCase, layout: buffers.Layout, inputs: Any) -> dict[str, list[int]]:
+    def _memory(self, live: LiveCase, layout: Layout, inputs: Any) -> dict[str, list[int]]:
         """Where the outputs lie for these inputs: one draw does not say it for another where the
         model can do one thing or another. On a device nobody asks."""
         if not placement.is_host(self._device):
@@ -595,14 +596,14 @@ class ReferenceHost(host.Host):
         # the user chose the others
         form = live.outputs["form"] if name in ("eager", "compile") else ""
         call = host.forward(model, live.upstream, form)
-        mapped = buffers.shared(fds[0], slots * slot_bytes) if fds else None
+        mapped = memory_files.map_shared(fds[0], slots * slot_bytes) if fds else None
         self.prepared[f"{case}/{name}"] = host.Prepared(
             call, live.outputs, mapped, slot_bytes, self._device, targets
         )
 
-    def _plan(self, value: Any, function: str) -> buffers.Layout:
+    def _plan(self, value: Any, function: str) -> Layout:
         try:
-            return buffers.plan(value)
+            return plan_layout(value)
         except TypeError as error:
             raise TaskProblem(
                 f"{self.lines.at(function)}: {function}(): {error}; return those"
@@ -650,7 +651,7 @@ def _writers(fds: Sequence[int], sizes: Sequence[int]) -> list[_Write]:
     return [partial(buffers.put, each) for each in there]
 
 
-def _to_file(fd: int, layout: buffers.Layout, value: Any, base: int = 0) -> None:
+def _to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
     buffers.write(fd, layout, placement.move(value, "cpu"), base)
 
 

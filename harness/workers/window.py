@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..wire import buffers, device_memory
+from ..wire.layouts import Layout
 from . import gate, modules
 
 Tell = Callable[[int, int, int], None]  # address, bytes and descriptor of an allocation
@@ -37,7 +38,7 @@ class Window:
         """Another window instead."""
         self._bytes = device_memory.opened(memory, nbytes, writable=False)
 
-    def inputs(self, layouts: list[buffers.Layout], sets: list[tuple[int, int]]) -> list[Any]:
+    def inputs(self, layouts: list[Layout], sets: list[tuple[int, int]]) -> list[Any]:
         """What will appear there. sets: of each where it starts, and the number of its layout."""
         return [buffers.build(layouts[layout], self._bytes, base) for base, layout in sets]
 

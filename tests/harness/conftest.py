@@ -13,7 +13,7 @@ import pytest
 from harness.judge.processes.worker import Worker
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Stage, Task
-from harness.wire import buffers
+from harness.wire import memory_files
 from kevolve_mcp.executors import Executor
 from kevolve_mcp.executors.testing import OpenJudge
 
@@ -43,7 +43,7 @@ class Bench:
 
 def load(worker: Worker, text: str) -> None:
     """Run a text as a candidate's module, and end the worker. Raises what the worker answers."""
-    source = buffers.from_bytes("source", text.encode())
+    source = memory_files.from_bytes("source", text.encode())
     try:
         worker.ask("load", [source], seconds=20)
     finally:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ...targets import Architecture, Binary
 from ...targets.cubin import own_shared
-from ...wire import buffers
+from ...wire import memory_files
 from ...wire.launches import TEXT_CHARS, Captured
 from ..processes import answers
 from ..processes.builds import BuildRecord
@@ -21,8 +21,8 @@ RESULT_BYTES = 32 << 20
 
 def collect(context: StageContext, worker: Worker, seconds: float) -> tuple[list[Captured], int]:
     """(kernels, how many were left out), in the words of the candidate's process."""
-    fd = buffers.create("kernels", RESULT_BYTES)
-    buffers.seal(fd, writable=True)
+    fd = memory_files.create("kernels", RESULT_BYTES)
+    memory_files.seal(fd, writable=True)
     try:
         reply = context.guard(
             "collecting", worker, lambda: worker.ask("collect", [fd], seconds=seconds)

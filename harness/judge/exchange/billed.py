@@ -12,7 +12,7 @@ import os
 import random
 import time
 
-from ...wire import buffers
+from ...wire import memory_files
 from ..processes.freezing import is_running
 from .calls import Caller, Shown
 from .case_pool import CasePool
@@ -74,10 +74,10 @@ class Table:
     """Memory in which the inputs of a call appear, for one worker, which cannot write it."""
 
     def __init__(self, size: int) -> None:
-        self._size = max(size, buffers.ALIGN)
-        self.fd = buffers.create("arriving", self._size)
-        self._view = memoryview(buffers.shared(self.fd, self._size))
-        buffers.seal_for_others(self.fd)
+        self._size = max(size, memory_files.PAGE)
+        self.fd = memory_files.create("arriving", self._size)
+        self._view = memoryview(memory_files.map_shared(self.fd, self._size))
+        memory_files.seal_for_others(self.fd)
 
     def put(self, held: InputSet) -> None:
         """Make these the inputs that are there."""

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...wire import buffers, frames
+from ...wire import buffers, frames, memory_files
+from ...wire.layouts import Layout
 from ...workers import gate
 from ..errors import Interfered, WorkerFailed, WorkerTimeout
 from ..processes.freezing import Turn, children, fields_of, is_gone, read
@@ -96,7 +97,7 @@ class Caller(ABC):
         worker: Worker,
         pool: CasePool,
         keys: Sequence[str],
-        layout: buffers.Layout,
+        layout: Layout,
         seconds: float,
         *,
         alone: bool,
@@ -114,8 +115,8 @@ class Caller(ABC):
         # gradients may be one and the same: the framework's own often are
         self._trusted, self._results = trusted, pool.results
         self._warm, self._calls = pool.warm, pool.warm + pool.calls
-        self._gate_fd = buffers.create("gate", gate.gate_bytes(len(self._outputs)))
-        buffers.seal(self._gate_fd, writable=True)
+        self._gate_fd = memory_files.create("gate", gate.gate_bytes(len(self._outputs)))
+        memory_files.seal(self._gate_fd, writable=True)
         self._gate = gate.Gate(self._gate_fd, len(self._outputs))
         self._process = _process_of(worker)
         # CPUCLOCK_SCHED of a process: include/linux/posix-timers_types.h of the kernel

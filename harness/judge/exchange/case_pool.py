@@ -12,7 +12,8 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...wire import buffers
+from ...wire import memory_files
+from ...wire.layouts import Layout
 from ...workers import families, operators, rounding
 from ..correctness import oracle
 from .input_sets import Group, Half, InputSet
@@ -66,13 +67,13 @@ class CasePool:
         os.close(self.states.pop(seed))
 
     @property
-    def outputs(self) -> buffers.Layout:
-        layout: buffers.Layout = self.describe["outputs"]
+    def outputs(self) -> Layout:
+        layout: Layout = self.describe["outputs"]
         return layout
 
     @property
     def slot_bytes(self) -> int:
-        return max(int(self.outputs["bytes"]), buffers.ALIGN)
+        return max(int(self.outputs["bytes"]), memory_files.PAGE)
 
     @property
     def held_bytes(self) -> int:

@@ -11,8 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...settings import DEVICE_MEMORY, through_host_memory
-from ...wire import buffers, device_memory
+from ...wire import device_memory, memory_files
 from ...wire.device_memory import STEP, DeviceMemoryError, DeviceRegion, SharedWords
+from ...wire.layouts import Layout
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..processes.worker import Worker
 from .input_sets import InputSet
@@ -30,7 +31,7 @@ class Placed:
     """Where input sets will appear in the window. where: of each its start, and the number of its
     layout. copies: (start, from, start there, bytes) of what has to be copied."""
 
-    layouts: list[buffers.Layout]
+    layouts: list[Layout]
     where: list[tuple[int, int]]
     copies: list[tuple[int, torch.Tensor, int, int]]
 
@@ -56,7 +57,7 @@ class DeviceLink:
 
     def place(self, sets: Sequence[InputSet]) -> Placed:
         """Room in the window for these sets, one behind the other."""
-        layouts: list[buffers.Layout] = []
+        layouts: list[Layout] = []
         where: list[tuple[int, int]] = []
         copies: list[tuple[int, torch.Tensor, int, int]] = []
         start = 0
@@ -67,7 +68,7 @@ class DeviceLink:
             if number == len(layouts):
                 layouts.append(held.layout)
             where.append((start, number))
-            stride = -(-int(held.layout["bytes"]) // buffers.ALIGN) * buffers.ALIGN
+            stride = -(-int(held.layout["bytes"]) // memory_files.PAGE) * memory_files.PAGE
             source = held.file.bytes
             assert source is not None  # a set for a device
             if copies and copies[-1][1] is source and copies[-1][2] + copies[-1][3] == held.base:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...wire import buffers, frames
 from ...wire.device_memory import DONE, GO, STEP, SharedWords
+from ...wire.layouts import Layout
 from ...workers import gate
 from ..errors import Interfered, WorkerTimeout
 from ..processes.worker import Worker
@@ -221,7 +222,7 @@ class DeviceSlots(Slots):
             link.closed = False
         return int(1e6 * first.elapsed_time(start)), time.perf_counter_ns() - begun, reply
 
-    def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
+    def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._held, index * self._stride)
 
     def put(self, place: Any) -> None:

@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...wire import buffers, frames
+from ...wire import buffers, frames, memory_files
+from ...wire.layouts import Layout
 from ..processes.worker import Worker
 from .case_pool import CasePool
 from .input_sets import InputSet
@@ -30,9 +31,9 @@ class _Shared:
     """Memory that one worker writes, too."""
 
     def __init__(self, size: int) -> None:
-        self.fd = buffers.create("slots", size)
-        buffers.seal(self.fd, writable=True)
-        self.view = memoryview(buffers.shared(self.fd, size))
+        self.fd = memory_files.create("slots", size)
+        memory_files.seal(self.fd, writable=True)
+        self.view = memoryview(memory_files.map_shared(self.fd, size))
 
     def __del__(self) -> None:
         os.close(self.fd)
@@ -100,7 +101,7 @@ class HostSlots(Slots):
         self._held = memoryview(_copy)[:size]
         self._held[:] = self._shared.view[:size]
 
-    def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
+    def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._held, index * self._pool.slot_bytes)
 
     def put(self, place: Any) -> None:

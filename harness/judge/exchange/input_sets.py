@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...wire import buffers
+from ...wire import buffers, memory_files
+from ...wire.layouts import Layout
 from ..correctness import oracle, ties
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class InputFile:
     def __init__(self, fd: int = -1, on_device: torch.Tensor | None = None) -> None:
         self.fd, self.bytes = fd, on_device
 
-    def value(self, layout: buffers.Layout, base: int = 0) -> Any:
+    def value(self, layout: Layout, base: int = 0) -> Any:
         """The inputs as tensors."""
         if self.bytes is not None:
             return buffers.build(layout, self.bytes, base)
@@ -31,7 +32,7 @@ class InputFile:
     @cached_property
     def view(self) -> memoryview:
         """Its bytes."""
-        return memoryview(buffers.mapped(self.fd))
+        return memoryview(memory_files.map_private(self.fd))
 
     def __del__(self) -> None:
         if self.fd >= 0:
@@ -51,7 +52,7 @@ class InputSet:
 
     file: InputFile
     base: int
-    layout: buffers.Layout
+    layout: Layout
     expected: list[torch.Tensor]
     family: str = "dense"
     finite: bool = True

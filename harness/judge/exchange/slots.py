@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...wire import buffers, frames
+from ...wire import frames
+from ...wire.layouts import Layout
 from ..processes.worker import Worker
 from .input_sets import InputSet
 
@@ -61,7 +62,7 @@ class Slots(ABC):
         least. Raises what Worker.wait raises."""
 
     @abstractmethod
-    def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
+    def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:
         """The outputs of one call as they were taken, valid until the next burst into any slots."""
 
     @abstractmethod

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...wire import buffers
+from ...wire.layouts import contiguous_strides
 from . import worker_memory
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def shows(output: torch.Tensor) -> bool:
 def _element(one: Shown) -> tuple[int, int]:
     """Address and bytes of one of its elements."""
     shape = one.leaf["shape"]
-    strides = one.strides or buffers.contiguous(shape)
+    strides = one.strides or contiguous_strides(shape)
     count = 1
     for extent in shape:
         count *= extent

@@ -25,7 +25,7 @@ from ... import native
 from ...languages import flags
 from ...sandbox.confine import Confinement
 from ...types import CodecError, from_json
-from ...wire import buffers, frames
+from ...wire import frames, memory_files
 from ..errors import CancelToken, Interfered, OrderEnds, WorkerDied, WorkerFailed, WorkerTimeout
 from .answers import printable
 from .compilers import COMPILERS, BuildFailed, Product
@@ -197,7 +197,7 @@ class BuildService:
         if not kept.record.ok:
             return {"error": kept.record.said}, []
         answer = {"symbols": kept.record.product.symbols, "identity": digest}
-        return answer, [buffers.from_bytes("library", kept.path.read_bytes())]
+        return answer, [memory_files.from_bytes("library", kept.path.read_bytes())]
 
     def _ends(self, why: str) -> OrderEnds:
         self._refuse(why)
@@ -258,9 +258,9 @@ class BuildService:
         worker = self._server.worker("compiler", self._rules, self._scratch)
         worker.cancel = self._cancel
         text, library, listing = (
-            buffers.from_bytes("source", order.source.encode()),
-            buffers.create("library", _LIBRARY_BYTES, fixed=False),
-            buffers.create("listing", _LISTING_BYTES, fixed=False),
+            memory_files.from_bytes("source", order.source.encode()),
+            memory_files.create("library", _LIBRARY_BYTES, fixed=False),
+            memory_files.create("listing", _LISTING_BYTES, fixed=False),
         )
         try:
             compiler = self._compilers[order.language]

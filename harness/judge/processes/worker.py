@@ -21,7 +21,7 @@ from typing import Any
 
 from ...sandbox.confine import Confinement
 from ...types import to_json
-from ...wire import buffers, frames
+from ...wire import frames, memory_files
 from ...workers import host
 from ..errors import (
     Cancelled,
@@ -116,7 +116,7 @@ class Worker:
         ms shorter on an H200)."""
         for fd in self._copies:
             os.close(fd)
-        self._copies = [buffers.copy("own", fd) for fd in fds]
+        self._copies = [memory_files.copy("own", fd) for fd in fds]
         return list(self._copies)
 
     def ask(
@@ -457,13 +457,13 @@ class ForkServer:
             status_r, status_w = os.pipe2(os.O_CLOEXEC)
             kept.callback(os.close, status_r)
             passed_on.callback(os.close, status_w)
-            log_fd = buffers.create("log", LOG_BYTES)
+            log_fd = memory_files.create("log", LOG_BYTES)
             kept.callback(os.close, log_fd)
-            buffers.seal(log_fd, writable=True)
-            text_fd = buffers.create("text", frames.TEXT_BYTES)
+            memory_files.seal(log_fd, writable=True)
+            text_fd = memory_files.create("text", frames.TEXT_BYTES)
             passed_on.callback(os.close, text_fd)
-            buffers.seal(text_fd, writable=True)
-            text = buffers.shared(text_fd, frames.TEXT_BYTES)
+            memory_files.seal(text_fd, writable=True)
+            text = memory_files.map_shared(text_fd, frames.TEXT_BYTES)
             kept.callback(text.close)
             folder = ""
             if scratch and rules.level != "namespaces":

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ...settings import task_seconds, timing_effort
 from ...targets import DeviceFamily, cpu
 from ...types import Operator
-from ...wire import buffers, frames
+from ...wire import frames, memory_files
+from ...wire.layouts import PLAIN_BYTES, integer_tensors
 from ...workers import operators, parameter_states, rounding
 from ...workers.families import FAMILIES, PLAIN, SHIFT, are_exact
 from ..correctness import decades, distance, oracle, small_values
@@ -93,9 +94,9 @@ class Drawer:
         seed = secrets.randbits(48)
         reply = self._worker.ask("describe", seconds=TASK_SECONDS, case=case, seed=seed)
         pool = CasePool(case, self._worker.data(reply), seed, shared=self._shared)
-        pool.init_fd = buffers.create("init", int(pool.describe["init"]["bytes"]))
+        pool.init_fd = memory_files.create("init", int(pool.describe["init"]["bytes"]))
         self._worker.ask("init", [pool.init_fd], seconds=TASK_SECONDS, case=case)
-        buffers.seal(pool.init_fd)
+        memory_files.seal(pool.init_fd)
         return pool
 
     def graph(self, pool: CasePool) -> tuple[tuple[Operator, ...], str]:
@@ -122,9 +123,9 @@ class Drawer:
             if seed != pool.state:
                 self._worker.ask("set_state", seconds=TASK_SECONDS, case=pool.name, seed=seed)
         else:
-            fd = buffers.create("state", int(pool.describe["state_layout"]["bytes"]))
+            fd = memory_files.create("state", int(pool.describe["state_layout"]["bytes"]))
             self._worker.ask("set_state", [fd], seconds=TASK_SECONDS, case=pool.name, seed=seed)
-            buffers.seal(fd)
+            memory_files.seal(fd)
             pool.states[seed] = fd
         pool.state = seed
         return pool.states[seed]
@@ -195,7 +196,7 @@ class Drawer:
         if pool.timing:
             return
         one_by_one = self._family.ONE_BY_ONE
-        each = pool.input_bytes + pool.slot_bytes + pool.turned_bytes + 2 * buffers.ALIGN
+        each = pool.input_bytes + pool.slot_bytes + pool.turned_bytes + 2 * memory_files.PAGE
         length_us, most = (
             (HOST_BURST_US, MOST_HOST_CALLS) if one_by_one else (DEVICE_BURST_US, MAX_CALLS)
         )
@@ -310,7 +311,7 @@ class Drawer:
     def _draw(self, pool: CasePool, family: str) -> InputSet:
         """One set with precise expectations."""
         # the unused pages of a plan, and what is left of one
-        between = buffers.ALIGN * (1 + 2 * len(pool.outputs["leaves"]))
+        between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
         slack = _slack(pool, family)
         rooms = self._rooms(
             pool.input_bytes,
@@ -339,11 +340,11 @@ class Drawer:
     def _group(self, pool: CasePool, families: list[str]) -> Group:
         """Sets of these families for one timed burst, with expectations in the outputs' own
         dtypes."""
-        calls, stride = len(families), max(pool.input_bytes, buffers.ALIGN)
+        calls, stride = len(families), max(pool.input_bytes, memory_files.PAGE)
         chosen = (
             list(range(len(pool.outputs["leaves"])))
             if pool.bitwise
-            else buffers.integers(pool.outputs)
+            else integer_tensors(pool.outputs)
         )
         outputs = calls * pool.slot_bytes
         slacks = [_slack(pool, family) for family in families]
@@ -355,12 +356,12 @@ class Drawer:
             "framework": chosen,
         }  # fmt: skip
         # they may be long: a file has room for as many, and for where the outputs lie
-        own = len(json.dumps(pool.describe["inputs"])) + buffers.PLAIN_BYTES
+        own = len(json.dumps(pool.describe["inputs"])) + PLAIN_BYTES
         most = own + _PLACES_BYTES * (1 + len(pool.outputs["leaves"]))
-        told = buffers.create("layouts", calls * most)
+        told = memory_files.create("layouts", calls * most)
         try:
             self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked, told)
-            made = answers.parsed(buffers.read_all(told).rstrip(b"\0"))
+            made = answers.parsed(memory_files.read_all(told).rstrip(b"\0"))
         finally:
             os.close(told)
         held = inputs.file()

@@ -13,7 +13,7 @@ from typing import Any
 from ...targets import DeviceFamily, cpu
 from ...targets.state import disturbances
 from ...types import Case, Task, TensorSpec, task_digest
-from ...wire import buffers
+from ...wire.layouts import Layout
 from ...wire.task_lines import FORWARD
 from ...workers import operators
 from ..correctness import oracle
@@ -386,7 +386,7 @@ def _needed(pool: CasePool) -> int:
     )
 
 
-def _tensor_bytes(layout: buffers.Layout) -> int:
+def _tensor_bytes(layout: Layout) -> int:
     """Bytes of the tensors of a layout, without padding."""
     return sum(leaf["nbytes"] for leaf in layout["leaves"] if "value" not in leaf)
 

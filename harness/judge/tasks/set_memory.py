@@ -7,8 +7,9 @@ import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ...wire import buffers
+from ...wire import buffers, memory_files
 from ...wire.device_memory import DeviceRegion
+from ...wire.layouts import Layout
 from ..exchange.input_sets import InputFile
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ class Room(ABC):
     def file(self) -> InputFile:
         """As inputs."""
 
-    def tensors(self, layout: buffers.Layout) -> list[torch.Tensor]:
+    def tensors(self, layout: Layout) -> list[torch.Tensor]:
         """The tensors of a layout, in order."""
         return buffers.tensors(layout, self._memory())
 
-    def stacked(self, layout: buffers.Layout, count: int, stride: int) -> list[torch.Tensor]:
+    def stacked(self, layout: Layout, count: int, stride: int) -> list[torch.Tensor]:
         """Those of so many equal layouts; see buffers.stacked."""
         return buffers.stacked(layout, self._memory(), count, stride)
 
@@ -50,16 +51,16 @@ class OnHost(Room):
     """A memory file, which nobody can write to once it is filled."""
 
     def __init__(self, nbytes: int) -> None:
-        self.nbytes, self._fd = nbytes, buffers.create("set", nbytes)
+        self.nbytes, self._fd = nbytes, memory_files.create("set", nbytes)
 
     def fd(self) -> int:
         return self._fd
 
     def filled(self, fd: int) -> None:
-        buffers.seal(fd)
+        memory_files.seal(fd)
 
     def _memory(self) -> Any:
-        return buffers.mapped(self._fd)
+        return memory_files.map_private(self._fd)
 
     def file(self) -> InputFile:
         self._fd, fd = -1, self._fd

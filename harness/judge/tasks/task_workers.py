@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...targets import DeviceFamily
-from ...wire import buffers
+from ...wire import memory_files
 from ...wire.task_lines import FORWARD, Lines
 from ...workers import compile_cache
 from ..device import host_memory
@@ -80,7 +80,7 @@ class TaskWorkers:
     def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText) -> None:
         self._machine, self._family, self.text = machine, family, text
         self.known: dict[str, str] | None = None
-        self._stack = buffers.create("stack", 0, fixed=False)
+        self._stack = memory_files.create("stack", 0, fixed=False)
         key = hashlib.sha256(
             "\0".join((text.source, text.held_out, text.folder)).encode()
         ).hexdigest()
@@ -105,10 +105,10 @@ class TaskWorkers:
             with contextlib.suppress(FileNotFoundError):
                 kept = cache_files.read(self._kept)
         texts = [
-            buffers.from_bytes("task", t)
+            memory_files.from_bytes("task", t)
             for t in (self.text.source.encode(), self.text.held_out.encode())
         ]
-        packed = buffers.from_bytes("compiled", kept)
+        packed = memory_files.from_bytes("compiled", kept)
         worker.note_base()
         try:
             reply = worker.ask(
@@ -143,7 +143,7 @@ class TaskWorkers:
     def keep(self, worker: Worker) -> None:
         """Spare later processes with this task the compiling that this one did. Unread: it came
         from the sandbox and goes back."""
-        fd = buffers.create("compiled", 0, fixed=False)
+        fd = memory_files.create("compiled", 0, fixed=False)
         try:
             said = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
             size = said.get("bytes") if isinstance(said, dict) else None

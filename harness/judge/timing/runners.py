@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar
 
-from ...wire import buffers
+from ...wire.layouts import Layout
 from ...workers import gate
 from ..candidate_workers import CALL_FACTOR, Deadlines
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
@@ -313,7 +313,7 @@ def _caller(
     worker: Worker,
     pool: CasePool,
     keys: Sequence[str],
-    layout: buffers.Layout,
+    layout: Layout,
     seconds: float,
     *,
     alone: bool,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...wire import buffers, launches
 from ...wire.launches import Captured
+from ...wire.layouts import Layout
 from .. import binaries, candidate, modules
 from . import mapped, triton_driver
 
@@ -41,7 +42,7 @@ class CaptureHost(candidate.CandidateHost):
         triton_driver.install(self._driver)
         self._watch()
 
-    def on_capture(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
+    def on_capture(self, fds: list[int], key: str, layout: Layout) -> None:
         """Call the case's model once with the inputs (first descriptor)."""
         self._case = key
         self.prepared[key].call(buffers.read(fds[0], layout))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import native
 from ...wire import buffers, launches
+from ...wire.layouts import Layout
 from .. import candidate
 from . import mapped
 
@@ -27,7 +28,7 @@ class TracedHost(candidate.CandidateHost):
         native.observe_launches(self._recorder.note)
         super().on_load(fds)
 
-    def on_capture(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
+    def on_capture(self, fds: list[int], key: str, layout: Layout) -> None:
         """Call the case's model once with the inputs (first descriptor)."""
         self.prepared[key].call(buffers.read(fds[0], layout))
 

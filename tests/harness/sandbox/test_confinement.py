@@ -20,7 +20,7 @@ from harness.judge.processes.freezing import descendants, turns
 from harness.judge.processes.worker import ForkServer, Worker
 from harness.sandbox import syscalls
 from harness.sandbox.confine import Confinement
-from harness.wire import buffers
+from harness.wire import memory_files
 from kevolve_mcp.errors import TaskRefused
 from kevolve_mcp.executors import LocalExecutor
 from tests.harness.conftest import Bench, load
@@ -494,7 +494,9 @@ assert {count}, len(started)
     greedy = start(server, "namespaces", tmp_path)
     try:
         all_of_them = lines.format(most=2000, count="8 < len(started) < 2000")
-        source = buffers.from_bytes("source", f"{all_of_them}\nclass ModelNew: pass\n".encode())
+        source = memory_files.from_bytes(
+            "source", f"{all_of_them}\nclass ModelNew: pass\n".encode()
+        )
         greedy.ask("load", [source], seconds=20)
         os.close(source)
         some = lines.format(most=8, count="len(started) == 8")
@@ -521,7 +523,7 @@ def test_killing_a_worker_ends_what_it_started(server: Servers, tmp_path: Path, 
         f"{marker!r}])"
     )
     lines = f"{OWN_SESSION}    {child}\nclass ModelNew: pass\n"
-    source = buffers.from_bytes("source", lines.encode())
+    source = memory_files.from_bytes("source", lines.encode())
     worker.ask("load", [source], seconds=20)
     os.close(source)
     worker.close()
@@ -580,7 +582,7 @@ def test_a_frozen_worker_and_what_it_started_stand_still(
         "import os\nfor _ in range(2):\n    if os.fork() == 0:\n        while True:\n"
         "            pass\nclass ModelNew: pass\n"
     )
-    source = buffers.from_bytes("source", busy.encode())
+    source = memory_files.from_bytes("source", busy.encode())
     try:
         worker.ask("load", [source], seconds=20)
         with turns(worker.root) as turn:

@@ -6,18 +6,18 @@ import os
 
 import pytest
 
-from harness.wire import buffers, frames
+from harness.wire import frames, memory_files
 
 
 @pytest.mark.parametrize("size", [1, frames.MAX_PACKET, 3 * frames.MAX_PACKET])
 def test_a_message_crosses_with_its_descriptors(size: int) -> None:
     ours, theirs = frames.pair()
-    sent = buffers.from_bytes("other", b"beside it")
+    sent = memory_files.from_bytes("other", b"beside it")
     before = len(os.listdir("/proc/self/fd"))
     frames.send(ours, {"text": "a" * size}, [sent])
     message, fds = frames.receive(theirs)
     assert message == {"text": "a" * size}
-    assert [buffers.read_all(fd) for fd in fds] == [b"beside it"]
+    assert [memory_files.read_all(fd) for fd in fds] == [b"beside it"]
     for fd in fds:
         os.close(fd)
     assert len(os.listdir("/proc/self/fd")) == before

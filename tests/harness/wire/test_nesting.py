@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from harness.wire import buffers
+from harness.wire import buffers, memory_files
+from harness.wire.layouts import PLAIN_BYTES, plan_layout
 from harness.wire.nesting import changed, replaced, tensors_of
 
 
@@ -56,15 +57,15 @@ def test_tensors_are_put_where_others_were() -> None:
 
 def test_a_structure_crosses_as_it_is() -> None:
     value = drawn()
-    layout = buffers.plan(value)
-    fd = buffers.create("nested", int(layout["bytes"]))
+    layout = plan_layout(value)
+    fd = memory_files.create("nested", int(layout["bytes"]))
     buffers.write(fd, layout, value)
     found = buffers.read(fd, layout)
     assert [float(t) for t in tensors_of(found)] == [0, 1, 2, 3, 4, 5]
     assert float(found[2][0].logits) == 3
     assert found[2][0]._fields == ("logits", "target")
     assert isinstance(found[2][0], tuple)
-    assert buffers.plan(found) == layout
+    assert plan_layout(found) == layout
     assert repr(found[3:]) == repr(value[3:])
 
 
@@ -72,14 +73,14 @@ def test_a_structure_crosses_as_it_is() -> None:
     ("value", "words"),
     [
         ([{(0, 1): 2}], "value[0] has a key that is a tuple"),
-        ([torch.zeros(2), "a" * buffers.PLAIN_BYTES], f"{buffers.PLAIN_BYTES} are accepted"),
-        ([[0] * 10_000], f"{buffers.PLAIN_BYTES} are accepted"),
+        ([torch.zeros(2), "a" * PLAIN_BYTES], f"{PLAIN_BYTES} are accepted"),
+        ([[0] * 10_000], f"{PLAIN_BYTES} are accepted"),
     ],
     ids=["key", "text", "numbers"],
 )
 def test_what_cannot_cross_is_named(value: Any, words: str) -> None:
     with pytest.raises(TypeError, match=re.escape(words)):
-        buffers.plan(value)
+        plan_layout(value)
 
 
 @pytest.mark.parametrize("field", ["class", "__init__", "a b", "1"])

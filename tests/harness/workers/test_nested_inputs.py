@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.wire import buffers
+from harness.wire.layouts import dense_layout, plan_layout
 from harness.workers import gate, high_precision, host
 
 FLAT = [torch.randn(4, 3), torch.randn(4, 3), torch.randint(0, 3, (4, 3)), 2.0]
@@ -37,8 +37,8 @@ def test_gradients_of_tensors_inside_are_asked_for() -> None:
 @pytest.mark.parametrize("inputs", [FLAT, NESTED])
 def test_the_smallest_call_has_the_same_gradients(inputs: list[Any]) -> None:
     given, weight = torch.randn(4, 3), torch.randn(5)
-    outputs = buffers.dense(buffers.plan([given, FLAT[0], FLAT[1], weight]))
-    form = gate.CallForm(buffers.plan([*inputs, given]), gate.expected(outputs), 1, [0])
+    outputs = dense_layout(plan_layout([given, FLAT[0], FLAT[1], weight]))
+    form = gate.CallForm(plan_layout([*inputs, given]), gate.expected(outputs), 1, [0])
     found = form.nothing()([*inputs, given])
     assert [t.shape for t in found] == [(4, 3), (4, 3), (4, 3), (5,)]
 

@@ -18,7 +18,8 @@ from harness.judge.exchange.calls import TurnResult, same
 from harness.judge.timing.runners import OneByOne
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
-from harness.wire import buffers, frames
+from harness.wire import frames, memory_files
+from harness.wire.layouts import PLAIN_BYTES, dense_layout, plan_layout
 from harness.workers import gate, modules
 from kevolve_mcp.executors.testing import OpenJudge
 
@@ -155,9 +156,9 @@ class Pair:
     """Both ends of a link by packets, and a thread that serves."""
 
     def __init__(self, model: Any, shape: tuple[int, ...] = (4, 4)) -> None:
-        self.layout = buffers.plan([torch.zeros(shape), 3])
-        self.outputs = gate.expected(buffers.dense(buffers.plan([torch.zeros(shape)])))
-        fd = buffers.create("gate", gate.gate_bytes(1))
+        self.layout = plan_layout([torch.zeros(shape), 3])
+        self.outputs = gate.expected(dense_layout(plan_layout([torch.zeros(shape)])))
+        fd = memory_files.create("gate", gate.gate_bytes(1))
         self.ours, theirs = frames.pair()
         self.ours.settimeout(30)  # whoever serves may have failed
         self.judge = gate.Gate(fd, 1)
@@ -207,17 +208,17 @@ def test_inputs_that_are_no_tensors_are_those_of_the_call() -> None:
         return inputs[:1]
 
     pair = Pair(model)
-    longest = "a" * (buffers.PLAIN_BYTES - 100)
+    longest = "a" * (PLAIN_BYTES - 100)
     some = [[3], [3.0], [4], [True], [-0.0], [0], [[3]], [[1, 2], 3], [[1], [2, 3]], [], [longest]]
     for values in some:
-        layout = buffers.plan([torch.zeros(4, 4), *values])
+        layout = plan_layout([torch.zeros(4, 4), *values])
         pair.ask(gate.CALL, bytes(64), plain=gate.plain_text(layout, pair.layout))
     pair.close()
     assert json.dumps(seen) == json.dumps(some)
 
 
 def test_inputs_as_in_the_layout_are_not_said_again() -> None:
-    usual, same_again, other = (buffers.plan([torch.zeros(4), n]) for n in (1, 1, True))
+    usual, same_again, other = (plan_layout([torch.zeros(4), n]) for n in (1, 1, True))
     assert gate.plain_text(same_again, usual) == b""
     assert gate.plain_text(other, usual) == b"[true]"
 
@@ -265,7 +266,7 @@ def test_a_packet_is_a_copy() -> None:
 )
 def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: str) -> None:
     pair = Pair(lambda inputs: inputs[:1])
-    door = gate.Gate(buffers.create("gate", gate.gate_bytes(1)), 1)
+    door = gate.Gate(memory_files.create("gate", gate.gate_bytes(1)), 1)
     with pytest.raises(modules.LoadError) as error:
         door._show(found, pair.outputs, gate.Packets(pair.ours.fileno(), pair.layout, 1))
     assert error.value.kind == kind

@@ -13,6 +13,7 @@ from harness.judge.exchange.device_slots import DeviceSlots
 from harness.judge.exchange.input_sets import Group, InputFile, InputSet
 from harness.wire import buffers
 from harness.wire.device_memory import STEP
+from harness.wire.layouts import dense_layout, plan_layout
 from harness.wire.nesting import tensors_of
 
 
@@ -26,7 +27,7 @@ def test_values_come_back_from_bytes() -> None:
         "word",
         3,
     ]
-    layout = buffers.plan(value)
+    layout = plan_layout(value)
     there = torch.full((int(layout["bytes"]) + 4096,), 0x7F, dtype=torch.uint8)
     buffers.put(there, layout, value, 4096)
     back = buffers.build(layout, there, 4096)
@@ -87,7 +88,7 @@ def test_memory_is_not_shown_without_end() -> None:
         link._remember(STEP, STEP, -1)
 
 
-OUTPUTS = buffers.dense(buffers.plan([torch.zeros(4, 4)]))
+OUTPUTS = dense_layout(plan_layout([torch.zeros(4, 4)]))
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from harness.judge.exchange.device_link import DeviceLink
 from harness.judge.exchange.device_slots import DeviceSlots
 from harness.judge.exchange.held_on_device import MOST_EACH_BYTES, HeldOnDevice
 from harness.judge.exchange.held_outputs import MOST_HELD
-from harness.wire import buffers
 from harness.wire.device_memory import STEP
+from harness.wire.layouts import dense_layout, plan_layout
 from harness.workers.device_commands import ShownHost
 
 # one in other strides, an empty one, a scalar
-OUTPUTS = buffers.dense(
-    buffers.plan([torch.zeros(4, 6), torch.zeros(0, 3), torch.zeros((), dtype=torch.int64)])
+OUTPUTS = dense_layout(
+    plan_layout([torch.zeros(4, 6), torch.zeros(0, 3), torch.zeros((), dtype=torch.int64)])
 )
 CALLS, BURSTS, EACH = 3, 12, 256  # EACH: bytes of the worker's memory for the outputs of a call
 Place = Callable[[int, Sequence[int]], int]  # number of a call, places that are held -> its place

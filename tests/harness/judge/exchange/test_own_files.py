@@ -21,7 +21,7 @@ from harness.native import find_compiler
 from harness.sandbox.confine import Confinement
 from harness.targets import cpu
 from harness.types import Candidate, EvaluationRequest, Policy, Target, Task
-from harness.wire import buffers, frames
+from harness.wire import frames, memory_files
 from tests.harness.conftest import CANDIDATES, load
 from tests.harness.sandbox.test_confinement import READABLE
 
@@ -110,7 +110,7 @@ def server() -> Iterator[ForkServer]:
 
 
 def test_a_file_is_copied_each_time_and_the_copies_end_with_the_worker(server: ForkServer) -> None:
-    files = [buffers.from_bytes("inputs", bytes([number]) * 8192) for number in range(5)]
+    files = [memory_files.from_bytes("inputs", bytes([number]) * 8192) for number in range(5)]
     server.start()
     before = len(os.listdir("/proc/self/fd"))
     worker = server.worker("candidate", Confinement("process"))
@@ -133,10 +133,10 @@ def test_a_file_is_copied_each_time_and_the_copies_end_with_the_worker(server: F
 
 
 def test_a_copy_of_a_file_with_holes_has_them() -> None:
-    fd = buffers.create("inputs", 1 << 24)
+    fd = memory_files.create("inputs", 1 << 24)
     os.pwrite(fd, b"in the middle", 5 << 20)
-    copy = buffers.copy("own", fd)
-    assert buffers.read_all(copy) == buffers.read_all(fd)
+    copy = memory_files.copy("own", fd)
+    assert memory_files.read_all(copy) == memory_files.read_all(fd)
     assert os.fstat(copy).st_blocks <= os.fstat(fd).st_blocks < 1 << 12
     os.close(fd)
     os.close(copy)

@@ -19,7 +19,7 @@ from harness.judge.processes.worker import BuildHandler
 from harness.native import find_compiler
 from harness.native.building import BuildOrder
 from harness.types import to_json
-from harness.wire import buffers
+from harness.wire import memory_files
 from tests.harness.conftest import CANDIDATES, Bench
 
 MANY = """
@@ -179,7 +179,7 @@ def test_only_the_time_of_compilers_is_forgiven(machine: Machine, by_compilers: 
         return {"error": "not this one"}, [], 25.0 if by_compilers else 0.0
 
     worker.on_build = answer
-    source = buffers.from_bytes("source", text.encode())
+    source = memory_files.from_bytes("source", text.encode())
     try:  # the one whose builds take long has no entry point in the end
         with pytest.raises(WorkerFailed if by_compilers else WorkerTimeout):
             worker.ask("load", [source], seconds=3.0)

@@ -13,7 +13,7 @@ from harness.judge.device.machine import Machine
 from harness.judge.exchange.case_pool import CasePool
 from harness.judge.tasks.drawer import Drawer
 from harness.judge.tasks.opening import open_task
-from harness.wire import buffers
+from harness.wire.nesting import tensors_of
 
 TASKS = Path(__file__).parents[3] / "exploits" / "tasks"
 DRAWS = 4
@@ -47,7 +47,7 @@ def test_the_reciprocal_of_a_scale_is_right_and_truncation_wrong(judge_cache: Pa
         assert pool.roundoff == 2.0**-24
         for family in ("dense", "scaled", "shifted", "uneven") * DRAWS:
             held = drawer.shown(pool, family)
-            (x,) = buffers.tensors_of(held.file.value(held.layout))
+            (x,) = tensors_of(held.file.value(held.layout))
             for rounded, right in ((torch.round, True), (torch.trunc, False)):
                 own = rounded(levels(x)).to(torch.int8)
                 found = oracle.compare(own, held.wanted(0, own), held.allowed[0], held.framework[0])
@@ -57,7 +57,7 @@ def test_the_reciprocal_of_a_scale_is_right_and_truncation_wrong(judge_cache: Pa
 def test_the_sets_of_a_burst_know_both_neighbours_as_well(judge_cache: Path) -> None:
     with opened("levels", judge_cache) as (drawer, pool):
         group = drawer._group(pool, ["dense"] * DRAWS)
-        given = [buffers.tensors_of(h.file.value(h.layout, h.base))[0] for h in group.sets]
+        given = [tensors_of(h.file.value(h.layout, h.base))[0] for h in group.sets]
         own = torch.stack([levels(x).round() for x in given]).to(torch.int8)
         wanted = group.wanted(0, own)
         framework = group.framework[0]
