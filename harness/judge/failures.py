@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..languages import LANGUAGES, Language
 from ..types import Signal, Status
-from ..workers import guards
+from ..workers import memory_faults
 from .correctness.oracle import Finding
 from .errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .processes.builds import BuildRecord
@@ -190,7 +190,7 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
         name, words = "out_of_memory", f"signal {error.signal_number}: {shortage}"
     text = f"{where}: the process was ended by {words}"
     signals: tuple[Signal, ...] = (Signal(name, text),)
-    if name == "crash.segmentation_fault" and (fault := guards.explanation(log)):
+    if name == "crash.segmentation_fault" and (fault := memory_faults.explanation(log)):
         text = f"{where}: the process was ended by an invalid memory access: {fault}"
         named = (
             "crash.input_mutation"

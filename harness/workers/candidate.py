@@ -14,7 +14,7 @@ from .. import native
 from ..types import to_json
 from ..wire import buffers, frames, launches, memory_files
 from ..wire.layouts import Layout
-from . import compile_cache, guards, host, modules, own_kernels, placement
+from . import compile_cache, guarded_memory, host, memory_faults, modules, own_kernels, placement
 
 
 class CandidateHost(host.Host):
@@ -37,7 +37,7 @@ class CandidateHost(host.Host):
             self._recorder = launches.LaunchRecorder(runs=True)
             native.observe_launches(self._recorder.note)
             self.guarded = True
-            guards.explain_faults()
+            memory_faults.explain_faults()
             _fill_fresh(True)
         source = memory_files.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
@@ -118,7 +118,7 @@ class CandidateHost(host.Host):
 def _fill_fresh(on: bool) -> None:
     """Whether malloc fills what it gives. M_PERTURB: the pattern of freed memory; fresh holds the
     complement."""
-    ctypes.CDLL(None).mallopt(-6, guards.FRESH ^ 0xFF if on else 0)
+    ctypes.CDLL(None).mallopt(-6, guarded_memory.FRESH ^ 0xFF if on else 0)
 
 
 def serve(sock: socket.socket, text_fd: int) -> None:

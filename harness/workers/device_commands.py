@@ -13,7 +13,7 @@ from typing import Any
 
 from ..wire import device_memory, frames
 from ..wire.layouts import Layout
-from . import gate, guards, operators, running
+from . import gate, guarded_memory, guards, operators, running
 from .window import Window
 
 
@@ -59,7 +59,7 @@ class ShownHost:
         guard = guards.Guard() if self.guarded else None
         values = self.window.inputs(layouts, sets)
         if guard is not None:
-            values = [guards.inputs(value, model.device, guard) for value in values]
+            values = [guards.guard_inputs(value, model.device, guard) for value in values]
         arguments = [values[i] for i in order]
         clock.prepare(queue_ns)
         with contextlib.ExitStack() as watching:
@@ -72,7 +72,7 @@ class ShownHost:
         said = self._show(model, outputs)
         self._held = outputs
         if guard is not None:
-            guards.rest()
+            guarded_memory.protect_unused()
         return {"outputs": said, "operators": recorder.counts() if recorder else None}, figures
 
     def on_queued(

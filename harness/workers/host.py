@@ -21,7 +21,18 @@ from typing import Any
 from ..wire import buffers, frames, memory_files
 from ..wire.layouts import Layout
 from ..wire.nesting import changed
-from . import compile_cache, gate, guards, heap, modules, operators, placement, running
+from . import (
+    compile_cache,
+    gate,
+    guarded_memory,
+    guards,
+    heap,
+    memory_faults,
+    modules,
+    operators,
+    placement,
+    running,
+)
 from .device_commands import ShownHost
 
 ERROR_KINDS = (
@@ -332,7 +343,7 @@ class Host(ShownHost):
             _hand_over(tensors, slot)
         del outputs, arguments, values
         if guard is not None:
-            guards.rest()
+            guarded_memory.protect_unused()
         return (recorder.counts() if recorder else None), figures
 
     def on_calls(
@@ -374,7 +385,7 @@ class Host(ShownHost):
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget a case's model and slots, and the memory that was kept for its tensors."""
         self.prepared.pop(key, None)
-        guards.release()
+        guarded_memory.release()
 
     def on_pack(self, fds: list[int]) -> dict[str, int]:
         """Hand over what was compiled so far."""
@@ -419,10 +430,10 @@ def _inputs(
             for file, base, layout in sets
         ]
     read = [
-        buffers.read(files[file], layouts[layout], guards.protect, base)
+        buffers.read(files[file], layouts[layout], memory_faults.protect, base)
         for file, base, layout in sets
     ]
-    return [guards.inputs(value, device, guard) for value in read]
+    return [guards.guard_inputs(value, device, guard) for value in read]
 
 
 def _hand_over(tensors: list[Any], slots: list[Any]) -> None:

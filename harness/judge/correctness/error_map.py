@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...workers import guards
+from ...workers import guarded_memory
 from .distance import all_finite, blocks, rms_of
 from .places import AxisIndices, first
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 # the bytes of fresh and of freed memory in a checking run
-POISON = (guards.FRESH, guards.FRESH ^ 0xFF)
+POISON = (guarded_memory.FRESH, guarded_memory.FRESH ^ 0xFF)
 _FILLED = 0.9  # of a block's elements are wrong
 _SHOWN = 3  # of the worst elements
 _EXPLAINED = 1e-3  # what a factor, an offset or another order may leave of the error's norm

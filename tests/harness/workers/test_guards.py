@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.workers import guards, modules
+from harness.workers import guarded_memory, guards, memory_faults, modules
+from harness.workers.memory_faults import describe
 from tests.harness.conftest import Bench
 
 LOOP = "y[i * m + j] = std::tanh(x[i * m + j]) * w[j] + s;"
@@ -55,7 +56,7 @@ def test_allocations_keep_shape_layout_and_contents() -> None:
         ((7,), (1,)),
         ((4, 4), (1, 4)),
     ]
-    assert made[0].view(torch.uint8).eq(guards.FRESH).all()
+    assert made[0].view(torch.uint8).eq(guarded_memory.FRESH).all()
     assert made[1].eq(0).all()
     assert made[3].eq(2.5).all()
     guard.check()
@@ -105,39 +106,39 @@ def permissions(address: int) -> str:
 
 
 def test_memory_serves_again_only_when_nobody_uses_it() -> None:
-    guards.release()
+    guarded_memory.release()
     with guards.Guard() as guard:
         first = torch.empty(5000)
         first.fill_(3)
         guard.check()
         view, address = first[1:2], first.data_ptr()
         del first
-        guards.rest()
+        guarded_memory.protect_unused()
         other = torch.empty(5000)  # the first one's memory is still looked at
         assert other.data_ptr() != address
         assert float(view) == 3
         guard.check()
         del view
-        guards.rest()
+        guarded_memory.protect_unused()
         assert permissions(address).startswith("---")
         again = torch.empty_like(other)
         assert again.data_ptr() == address
-        assert again.view(torch.uint8).eq(guards.FRESH).all()
+        assert again.view(torch.uint8).eq(guarded_memory.FRESH).all()
         guard.check()
         del again, other
-    guards.release()
-    assert guards._mappings == []
+    guarded_memory.release()
+    assert guarded_memory._mappings == []
 
 
 def test_much_unused_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "MOST_UNUSED_BYTES", 100_000)
-    guards.release()
+    monkeypatch.setattr(guarded_memory, "MOST_UNUSED_BYTES", 100_000)
+    guarded_memory.release()
     with guards.Guard() as guard:
         for count in range(10_000, 60_000, 10_000):
             torch.empty(count)
             guard.check()
-        guards.rest()
-    assert guards._mappings == []
+        guarded_memory.protect_unused()
+    assert guarded_memory._mappings == []
 
 
 def test_what_is_no_plain_tensor_is_made_as_ever() -> None:
@@ -150,7 +151,7 @@ def test_what_is_no_plain_tensor_is_made_as_ever() -> None:
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 def test_nobody_gives_an_input_more_room(device: str) -> None:
     with guards.Guard() as guard:
-        (given,) = guards.inputs([torch.from_dlpack(torch.ones(4))], device, guard)  # type: ignore[attr-defined]
+        (given,) = guards.guard_inputs([torch.from_dlpack(torch.ones(4))], device, guard)  # type: ignore[attr-defined]
         with pytest.raises(RuntimeError, match="not resizable"):
             given.resize_(5)
 
@@ -169,21 +170,19 @@ def test_a_margin_that_was_written_is_named() -> None:
 
 def test_faults_are_placed() -> None:
     tensor = torch.zeros(4)
-    guards.watch("input 0", tensor)
+    memory_faults.watch("input 0", tensor)
     start = tensor.data_ptr()
-    assert guards.describe(start + 4, True) == "write to byte 4 inside input 0"
-    assert guards.describe(start + 20, False) == "read of memory 4 bytes after the end of input 0"
-    assert (
-        guards.describe(start - 8, None) == "access to memory 8 bytes before the start of input 0"
-    )
-    guards.forget()
-    assert "next to no tensor" in guards.describe(start, True)
+    assert describe(start + 4, True) == "write to byte 4 inside input 0"
+    assert describe(start + 20, False) == "read of memory 4 bytes after the end of input 0"
+    assert describe(start - 8, None) == "access to memory 8 bytes before the start of input 0"
+    memory_faults.forget()
+    assert "next to no tensor" in describe(start, True)
 
 
 def copied(guard: guards.Guard) -> tuple[torch.Tensor, torch.Tensor]:
     """Inputs as a device gets them: copies between margins. "cpu:0" stands for one."""
     plain = [torch.randn(16, 96), torch.randn(24, 16).T, 3]
-    one, other, number = guards.inputs(plain, "cpu:0", guard)
+    one, other, number = guards.guard_inputs(plain, "cpu:0", guard)
     assert torch.equal(one, plain[0])
     assert torch.equal(other, plain[1])
     assert (other.stride(), number) == (plain[1].stride(), 3)
