@@ -38,7 +38,7 @@ from harness.judge.exchange.case_pool import CasePool  # noqa: E402
 from harness.judge.tasks.opening import OpenTask, open_task  # noqa: E402
 from harness.types import Candidate, Evaluation, EvaluationRequest, to_json  # noqa: E402
 from harness.wire import buffers  # noqa: E402
-from harness.workers import host, modules  # noqa: E402
+from harness.workers import model_calls, modules  # noqa: E402
 from kevolve_mcp.executors.local import LocalExecutor  # noqa: E402
 
 FLAGS: dict[str, tuple[str, ...]] = {
@@ -127,7 +127,7 @@ def outputs_of(module: Any, pool: CasePool, state: int, held: Any) -> list[Any]:
     if wanted:
         values = list(buffers.read(pool.states[state], pool.describe["state_layout"]))
         modules.copy_state(modules.match_state(wanted, model), values)
-    return host.forward(model)(buffers.read(held.file.fd, held.layout))
+    return model_calls.forward(model)(buffers.read(held.file.fd, held.layout))
 
 
 def honest_texts(kernel: Kernel) -> dict[str, str]:

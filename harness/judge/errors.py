@@ -8,7 +8,7 @@ import threading
 
 
 class WorkerFailed(Exception):
-    """The worker answered with an error. kind: of host.ERROR_KINDS."""
+    """The worker answered with an error. kind: of error_report.ERROR_KINDS."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)

@@ -14,7 +14,17 @@ from .. import native
 from ..types import to_json
 from ..wire import buffers, frames, launches, memory_files
 from ..wire.layouts import Layout
-from . import compile_cache, guarded_memory, host, memory_faults, modules, own_kernels, placement
+from . import (
+    compile_cache,
+    guarded_memory,
+    host,
+    memory_faults,
+    model_calls,
+    modules,
+    own_kernels,
+    placement,
+)
+from .prepared_model import PreparedModel
 
 
 class CandidateHost(host.Host):
@@ -58,8 +68,8 @@ class CandidateHost(host.Host):
         upstream: list[int],
         device: str = "cpu",
     ) -> None:
-        """Construct the model for one case. upstream: see host.forward. Descriptors: init inputs
-        and, where outputs are not shown where they lie, output slots."""
+        """Construct the model for one case. upstream: see model_calls.forward. Descriptors: init
+        inputs and, where outputs are not shown where they lie, output slots."""
         if self._recorder is not None:
             self._recorder.case = key
         # a constructor may keep them or write into them, as the reference's may
@@ -69,8 +79,8 @@ class CandidateHost(host.Host):
             model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
         mapped = memory_files.map_shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
-        self.prepared[key] = host.Prepared(
-            host.forward(model, upstream, outputs["form"]),
+        self.prepared[key] = PreparedModel(
+            model_calls.forward(model, upstream, outputs["form"]),
             outputs,
             mapped,
             slot_bytes,

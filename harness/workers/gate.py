@@ -23,7 +23,7 @@ from typing import Any
 from ..wire import buffers, memory_files
 from ..wire.layouts import PLAIN_BYTES, Layout, plain_values, with_plain_values
 from ..wire.nesting import tensors_of
-from . import modules
+from . import model_calls, modules
 
 # a call; one that does nothing; give outputs up, but for those that are named; the last
 CALL, NOTHING, FORGET, END = 1, 2, 4, 5
@@ -303,8 +303,6 @@ class CallForm:
         spares all of it."""
         import torch
 
-        from . import host
-
         def made(some: Outputs) -> list[Any]:
             _libc.abs(0)
             return [torch.empty(shape, dtype=dtype) for shape, dtype, _ in some]
@@ -343,7 +341,7 @@ class CallForm:
                 some = tensors_of(inputs) if nested else inputs
                 return Through.apply(*some, *self.values)  # type: ignore[no-untyped-call]
 
-        return host.forward(Nothing(), self.upstream)
+        return model_calls.forward(Nothing(), self.upstream)
 
 
 def _floating(leaf: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from ..wire.nesting import changed
-from . import host
+from . import model_calls
 
 
 def double(model: Any) -> Any:
@@ -23,7 +23,7 @@ def precise(model: Any, upstream: list[int], inputs: list[Any]) -> tuple[Any, bo
     """The model in float64, if it can run so, and whether it can."""
     try:
         found = double(model)
-        host.forward(found, upstream)(doubled(inputs))
+        model_calls.forward(found, upstream)(doubled(inputs))
     except Exception:  # a dtype written into the reference; the caller reports it as a note
         return model, False
     return found, True

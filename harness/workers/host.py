@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import socket
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..wire import buffers, frames, memory_files
 from ..wire.layouts import Layout
-from ..wire.nesting import changed
 from . import (
     compile_cache,
+    error_report,
     gate,
     guarded_memory,
     guards,
@@ -34,189 +30,7 @@ from . import (
     running,
 )
 from .device_commands import ShownHost
-
-ERROR_KINDS = (
-    "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure",
-    "shape", "dtype", "out_of_memory", "native", "task", "compile", "unfit", "out_of_bounds",
-    "input_mutation",
-)  # fmt: skip
-
-
-@dataclass
-class Prepared:
-    """A constructed model with everything a call needs. `targets`: the tensors that take the
-    reference's state, by name."""
-
-    call: Callable[[Any], list[Any]]
-    outputs: Layout
-    slots: mmap.mmap | None  # None where outputs are shown where they lie
-    slot_bytes: int
-    device: str = "cpu"
-    targets: dict[str, Any] = field(default_factory=dict)
-    # of an exported package: itself, with a kernel that does nothing
-    without_kernel: Callable[..., Any] | None = None
-    _views: list[list[Any]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.call = in_layout(self.call, self.outputs)
-
-    def views(self, count: int) -> list[list[Any]]:
-        """The tensors of the first slots."""
-        for number in range(len(self._views), count):
-            self._views.append(buffers.tensors(self.outputs, self.slots, number * self.slot_bytes))
-        return self._views[:count]
-
-
-def forward(
-    model: Callable[..., Any], upstream: Sequence[int] = (), form: str = ""
-) -> Callable[[Any], list[Any]]:
-    """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow
-    back; the last inputs are the gradients with respect to these, one each, and the outputs are
-    followed by the gradients of the floating inputs and the parameters. form: what forward has to
-    return (see form_of), "" for anything."""
-    import torch
-
-    if not upstream:
-
-        def plain(inputs: Any) -> list[Any]:
-            if not torch.is_grad_enabled():  # where short calls are timed: entering takes 2 us
-                return flatten(model(*inputs), form)
-            with torch.no_grad():
-                return flatten(model(*inputs), form)
-
-        return plain
-
-    count = len(upstream)
-
-    def backward(inputs: Any) -> list[Any]:
-        leaves, sources = _leaves(inputs[:-count])
-        sources += list(model.parameters()) if hasattr(model, "parameters") else []
-        outputs = flatten(model(*leaves), form)
-        pairs = [
-            (_root(outputs, number, given), given)
-            for number, given in zip(upstream, inputs[-count:], strict=True)
-        ]
-        # another dtype is refused later
-        pairs = [(root, given.to(root.dtype)) for root, given in pairs if root.requires_grad]
-        if not pairs:
-            raise modules.LoadError("structure", _NO_GRADIENTS)
-        found = torch.autograd.grad(
-            [r for r, _ in pairs], sources, [g for _, g in pairs], allow_unused=True
-        )
-        return [o.detach() for o in outputs] + [
-            torch.zeros_like(s) if g is None else g for g, s in zip(found, sources, strict=True)
-        ]
-
-    return backward
-
-
-def in_layout(call: Callable[[Any], list[Any]], outputs: Layout) -> Callable[[Any], list[Any]]:
-    """The same call, with outputs contiguous or in the reference's own strides, and no value left
-    to be computed by who reads it: what that takes is a part of the call."""
-    wanted = [tuple(leaf.get("as", leaf["stride"])) for leaf in outputs["leaves"]]
-
-    def made(inputs: Any) -> list[Any]:
-        found = call(inputs)
-        # how many there must be is looked at later
-        for number, (tensor, stride) in enumerate(zip(found, wanted, strict=False)):
-            if tensor.is_conj() or tensor.is_neg():
-                tensor = found[number] = tensor.resolve_conj().resolve_neg()
-            if tensor.stride() != stride and not tensor.is_contiguous():
-                found[number] = tensor.contiguous()
-        return found
-
-    return made
-
-
-def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
-    """The outputs, by number, from which gradients flow back: those of a task decide. Raises
-    LoadError("structure") without one."""
-    outputs = flatten(model(*_leaves(inputs)[0]))
-    if found := {number: o.detach() for number, o in enumerate(outputs) if o.requires_grad}:
-        return found
-    raise modules.LoadError("structure", _NO_GRADIENTS)
-
-
-_NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
-
-
-def _leaves(inputs: Any) -> tuple[list[Any], list[Any]]:
-    """The inputs with floating tensors as leaves of a graph, and these tensors alone, in order."""
-    sources = []
-
-    def leaf(tensor: Any) -> Any:
-        if not tensor.is_floating_point():
-            return tensor
-        sources.append(tensor.detach().requires_grad_())
-        return sources[-1]
-
-    # plain tensors go the short way: this is a part of calls that are timed
-    return [leaf(v) if hasattr(v, "data_ptr") else changed(v, leaf) for v in inputs], sources
-
-
-def _root(outputs: list[Any], number: int, given: Any) -> Any:
-    """The output that a gradient is with respect to."""
-    if number >= len(outputs):
-        raise modules.LoadError(
-            "structure",
-            f"{len(outputs)} outputs; the reference has a differentiable output {number}",
-        )
-    if outputs[number].shape != given.shape:
-        raise modules.LoadError("shape", _other_shape(number, outputs[number], given))
-    return outputs[number]
-
-
-def _other_shape(number: int, tensor: Any, wanted: Any) -> str:
-    return (
-        f"output {number} has shape {tuple(tensor.shape)}, the reference's has "
-        f"{tuple(wanted.shape)}"
-    )
-
-
-TENSOR = "a tensor"
-# attributes that torch.compile leaves on a model's parameters; whoever reads an output asks none
-_MARKS = {"_dynamo_static_input_type"}
-
-
-def form_of(value: Any) -> str:
-    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "{'loss': a tensor}". A
-    list is as good as a tuple."""
-    if isinstance(value, (list, tuple)):
-        return f"({', '.join(map(form_of, value))})"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {form_of(value[key])}' for key in sorted(value))}}}"
-    return TENSOR
-
-
-def flatten(value: Any, form: str = "") -> list[Any]:
-    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a
-    plain tensor, and for another form than `form` (see form_of) where one is given."""
-    import torch
-
-    if (
-        type(value) in (torch.Tensor, torch.nn.Parameter)
-        and (not value.__dict__ or value.__dict__.keys() <= _MARKS)
-        and form in ("", TENSOR)
-    ):
-        return [value]
-    if form and (found := form_of(value)) != form:
-        raise modules.LoadError(
-            "structure", f"forward returns {found:.200}; the reference returns {form:.200}"
-        )
-    if isinstance(value, (list, tuple)):
-        return [t for v in value for t in flatten(v)]
-    if isinstance(value, dict):
-        return [t for k in sorted(value) for t in flatten(value[k])]
-    raise modules.LoadError(
-        "structure",
-        f"an output is a {type(value).__name__}{_attributes(value)}; only plain tensors (in "
-        "lists, tuples, dicts) count",
-    )
-
-
-def _attributes(value: Any) -> str:
-    names = ", ".join(name for name in getattr(value, "__dict__", {}) if name not in _MARKS)
-    return f" with attributes of its own ({names})" if names else ""
+from .prepared_model import PreparedModel, copy_to_slots
 
 
 class Host(ShownHost):
@@ -228,10 +42,10 @@ class Host(ShownHost):
         self._text = memory_files.map_shared(text_fd, frames.TEXT_BYTES)
         self._sequence = 0
         self._clocks: dict[str, placement.HostClock | placement.DeviceClock] = {}
-        self.prepared: dict[str, Prepared] = {}
+        self.prepared: dict[str, PreparedModel] = {}
         # whether this worker checks what is written around tensors; never while something is timed
         self.guarded = False
-        self._heap = contextlib.ExitStack()  # what fills its holes while a block is timed
+        self._hole_filling = contextlib.ExitStack()  # what fills its holes while a block is timed
 
     def serve(self) -> None:
         """Returns when the judge closes the socket."""
@@ -249,7 +63,7 @@ class Host(ShownHost):
             except MemoryError as error:
                 self.fail("out_of_memory", f"out of memory: {error}")
             except Exception as error:  # whatever the loaded text raises is a finding about it
-                self.fail(_kind(error), _trace(error))
+                self.fail(error_report.kind_of(error), error_report.describe(error))
             finally:
                 for fd in fds:
                     os.close(fd)
@@ -274,10 +88,13 @@ class Host(ShownHost):
         )
 
     def fail(self, kind: str, message: str) -> None:
-        """Answer with an error of ERROR_KINDS."""
+        """Answer with an error of error_report.ERROR_KINDS."""
         self._sock.send(
             frames.Reply(
-                frames.ERROR, self._sequence, self.put(message), (ERROR_KINDS.index(kind),)
+                frames.ERROR,
+                self._sequence,
+                self.put(message),
+                (error_report.ERROR_KINDS.index(kind),),
             ).pack()
         )
 
@@ -332,15 +149,15 @@ class Host(ShownHost):
         values = _inputs(files, layouts, sets, model.device, guard)
         arguments = [values[i] for i in order]
         clock.prepare(queue_ns)
-        with contextlib.ExitStack() as watching:
+        with contextlib.ExitStack() as watchers:
             for watcher in (guard, recorder):
                 if watcher is not None:
-                    watching.enter_context(watcher)
+                    watchers.enter_context(watcher)
             outputs, figures = running.run(model.call, arguments, clock)
         if guard is not None:
             guard.check()
         for tensors, slot in zip(outputs, slots, strict=True):
-            _hand_over(tensors, slot)
+            copy_to_slots(tensors, slot)
         del outputs, arguments, values
         if guard is not None:
             guarded_memory.protect_unused()
@@ -372,15 +189,15 @@ class Host(ShownHost):
             if len(fds) == 2
             else gate.Asleep(fds[1], fds[2], count)
         )
-        door = gate.Gate(fds[0], count)
+        orders = gate.Gate(fds[0], count)
         if first:
-            self._heap.close()  # a block before may have ended early
-            self._heap.enter_context(heap.without_holes(*touched))
+            self._hole_filling.close()  # a block before may have ended early
+            self._hole_filling.enter_context(heap.without_holes(*touched))
         with torch.set_grad_enabled(bool(upstream)):
             self.reply(frames.READY)
-            door.serve(link, models, task)
+            orders.serve(link, models, task)
         if last:
-            self._heap.close()
+            self._hole_filling.close()
 
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget a case's model and slots, and the memory that was kept for its tensors."""
@@ -406,8 +223,8 @@ class Host(ShownHost):
             (inputs,) = self.window.inputs([layout], [(base, 0)])
         clock.prepare(queue_ns, cold=False)
         warm = running.over_and_over(model.call, inputs, calls, clock)
-        deciding = running.deciding(model.without_kernel, inputs) if model.without_kernel else 0
-        return None, (warm, clock.waiting(model.call, [inputs] * calls), calls * deciding)
+        dispatch = running.dispatch_ns(model.without_kernel, inputs) if model.without_kernel else 0
+        return None, (warm, clock.waiting(model.call, [inputs] * calls), calls * dispatch)
 
     def clock(self, device: str) -> placement.HostClock | placement.DeviceClock:
         if device not in self._clocks:
@@ -429,74 +246,8 @@ def _inputs(
             placement.move(buffers.build(layouts[layout], maps[file], base), device)
             for file, base, layout in sets
         ]
-    read = [
+    values = [
         buffers.read(files[file], layouts[layout], memory_faults.protect, base)
         for file, base, layout in sets
     ]
-    return [guards.guard_inputs(value, device, guard) for value in read]
-
-
-def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
-    import torch
-
-    if len(tensors) != len(slots):
-        raise modules.LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
-    for number, (tensor, slot) in enumerate(zip(tensors, slots, strict=True)):
-        if tensor.shape != slot.shape:
-            raise modules.LoadError("shape", _other_shape(number, tensor, slot))
-        if tensor.dtype != slot.dtype:
-            raise modules.LoadError(
-                "dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}"
-            )
-        if tensor.dtype == torch.bool:  # whose bytes a copy would make 0 or 1
-            slot, tensor = slot.view(torch.uint8), tensor.view(torch.uint8)
-        slot.copy_(tensor.detach())
-
-
-def _kind(error: Exception) -> str:
-    text = str(error)
-    if type(error).__name__ == "NativeError":
-        return "native"
-    if any(c.__name__ == "TritonError" for c in type(error).__mro__):
-        return _triton_kind(error)
-    if "not enough memory" in text or "out of memory" in text or "can't allocate memory" in text:
-        return "out_of_memory"
-    return "exception"
-
-
-def _triton_kind(error: BaseException) -> str:
-    """Triton's interpreter wraps whatever a kernel raises: names, shapes and types are its grammar,
-    the rest is a crash."""
-    inner = error.__cause__
-    if type(error).__name__ != "InterpreterError" or inner is None:
-        return "compile"
-    return (
-        "compile"
-        if isinstance(inner, (NameError, AttributeError, ValueError, TypeError))
-        else "exception"
-    )
-
-
-def _trace(error: BaseException) -> str:
-    """The error, then the innermost frames of the loaded text."""
-    inside = ("/harness/", "/triton/", "/torch/nn/modules/")
-    frames_ = [
-        f
-        for f in traceback.extract_tb(error.__traceback__)
-        if not any(i in f.filename for i in inside)
-    ]
-    own = [f for f in frames_ if not os.path.isabs(f.filename)] or frames_[-1:]
-    where = "".join(
-        f"\n  {f.filename}, line {f.lineno}, in {f.name}: {f.line or ''}" for f in own[-6:]
-    )
-    return f"{type(error).__name__}: {error}{_causes(error)}{where}"
-
-
-def _causes(error: BaseException) -> str:
-    """What the compiler says about functions that a kernel calls stands in the causes of its
-    error."""
-    said, inner = "", error.__cause__
-    while inner is not None and any(c.__name__ == "CompilationError" for c in type(error).__mro__):
-        said += f"\n{type(inner).__name__}: {inner}"
-        error, inner = inner, inner.__cause__
-    return said
+    return [guards.guard_inputs(value, device, guard) for value in values]

@@ -32,6 +32,7 @@ from . import (
     families,
     high_precision,
     host,
+    model_calls,
     modules,
     operators,
     parameter_states,
@@ -42,6 +43,7 @@ from . import (
     traffic,
 )
 from .live_case import LiveCase, values_of
+from .prepared_model import PreparedModel
 from .task_file import CaseSpec, TaskFile, TaskProblem
 from .task_folder import TaskNeighbours
 
@@ -263,7 +265,9 @@ class ReferenceHost(host.Host):
         """Whether the reference gives finite results with the parameters that it has now."""
         inputs = placement.move(self._draw(live.spec, seed), self._device)
         try:
-            return all(bool(t.isfinite().all()) for t in host.forward(live.model, ())(inputs))
+            return all(
+                bool(t.isfinite().all()) for t in model_calls.forward(live.model, ())(inputs)
+            )
         except Exception:  # the task's own code, with integers in places that it may not expect
             return False
 
@@ -321,7 +325,9 @@ class ReferenceHost(host.Host):
             init_layout = self._plan(init, "get_init_inputs")
             inputs, roots = placement.move(drawn, self._device), {}
             if self.file.gradients:
-                roots = task_file.attempt(lambda: host.roots(model, inputs), _CALL, lines, *FORWARD)
+                roots = task_file.attempt(
+                    lambda: model_calls.roots(model, inputs), _CALL, lines, *FORWARD
+                )
             upstream = list(roots)
             given = [
                 *drawn,
@@ -331,7 +337,7 @@ class ReferenceHost(host.Host):
             ]
             layout = plan_layout(given)
             inputs = placement.move(given, self._device)
-            call = host.forward(model, upstream)
+            call = model_calls.forward(model, upstream)
             recorder, giving = operators.Recorder(), operators.Giving()
             before = [t.clone() for t in tensors_of(inputs)]
             with recorder, giving:
@@ -370,7 +376,7 @@ class ReferenceHost(host.Host):
             reads = traffic.Reads([*tensors_of(inputs), *modules.state(model).values()])
             with torch.no_grad(), reads:
                 returned = model(*inputs[: len(drawn)])
-            outputs = {**dense_layout(plan_layout(first)), "form": host.form_of(returned)}
+            outputs = {**dense_layout(plan_layout(first)), "form": model_calls.form_of(returned)}
             state = {
                 k: [list(v.shape), str(v.dtype).removeprefix("torch.")]
                 for k, v in modules.state(model).items()
@@ -378,7 +384,7 @@ class ReferenceHost(host.Host):
             precise, doubled = high_precision.precise(model, upstream, inputs)
             wide = high_precision.doubled(inputs) if doubled else inputs
             roundoff = (
-                rounding.unit(call, inputs, host.forward(precise, upstream), wide)
+                rounding.unit(call, inputs, model_calls.forward(precise, upstream), wide)
                 if rounding.among(recorder.counts())
                 else 0.0
             )
@@ -410,7 +416,7 @@ class ReferenceHost(host.Host):
             "operations": float(flops + elementwise),
             "bytes_read": reads.nbytes,
             "doubled": doubled,
-            "results": len(host.flatten(returned)),
+            "results": len(model_calls.flatten(returned)),
             "held_bytes": tensor_relations.held_bytes(first, inputs),
             "call_s": call_s,
             "upstream": upstream,
@@ -428,7 +434,7 @@ class ReferenceHost(host.Host):
         )
         with self._all_threads():
             inputs = placement.move([*self._draw(live.spec, seed), *upstream], self._device)
-            return dataflow.graph(host.forward(live.model, live.upstream), inputs)
+            return dataflow.graph(model_calls.forward(live.model, live.upstream), inputs)
 
     def _complete(self) -> None:
         """What was written is there for others to read, and what computing it took is given back:
@@ -475,7 +481,7 @@ class ReferenceHost(host.Host):
             write[1](expected_layout, kept)
             write[2](
                 live.outputs,
-                [t.contiguous() for t in host.forward(live.model, live.upstream)(there)],
+                [t.contiguous() for t in model_calls.forward(live.model, live.upstream)(there)],
             )
             for put, found in zip(write[3:], turned, strict=True):
                 put(live.outputs, found)
@@ -511,7 +517,7 @@ class ReferenceHost(host.Host):
             expected_base,
         )
         if framework:
-            own = [t.contiguous() for t in host.forward(live.model, live.upstream)(there)]
+            own = [t.contiguous() for t in model_calls.forward(live.model, live.upstream)(there)]
             leaves = [live.outputs["leaves"][number] for number in framework]
             write[2](
                 {**live.outputs, "leaves": leaves},
@@ -529,7 +535,7 @@ class ReferenceHost(host.Host):
             return live.memory
         if values_of(layout) == live.values and not live.looks:
             return live.memory
-        call = host.forward(live.model, live.upstream)
+        call = model_calls.forward(live.model, live.upstream)
         return tensor_relations.memory(call(inputs), call(inputs))
 
     def _answer(
@@ -552,7 +558,7 @@ class ReferenceHost(host.Host):
             self._drawn_on,
         )
         inputs = families.vary([*drawn, *upstream], family, seed + 1)
-        call = host.forward(live.precise, live.upstream)
+        call = model_calls.forward(live.precise, live.upstream)
         there = placement.move(inputs, self._device)
         arguments = high_precision.doubled(there) if live.doubled else there
         expected = task_file.attempt(
@@ -595,9 +601,9 @@ class ReferenceHost(host.Host):
                 targets = modules.match_state(wanted, model)
         # the user chose the others
         form = live.outputs["form"] if name in ("eager", "compile") else ""
-        call = host.forward(model, live.upstream, form)
+        call = model_calls.forward(model, live.upstream, form)
         mapped = memory_files.map_shared(fds[0], slots * slot_bytes) if fds else None
-        self.prepared[f"{case}/{name}"] = host.Prepared(
+        self.prepared[f"{case}/{name}"] = PreparedModel(
             call, live.outputs, mapped, slot_bytes, self._device, targets
         )
 

@@ -65,7 +65,7 @@ def over_and_over(
     return round(median(runs))
 
 
-def deciding(without_kernel: Callable[..., Any], inputs: Any) -> int:
+def dispatch_ns(without_kernel: Callable[..., Any], inputs: Any) -> int:
     """Nanoseconds that an exported package takes to find its kernel, beyond those of calling a
     module: the median of paired runs, with warm caches. 0 where it goes to the reference."""
     import torch

@@ -22,7 +22,7 @@ from typing import Any
 from ...sandbox.confine import Confinement
 from ...types import to_json
 from ...wire import frames, memory_files
-from ...workers import host
+from ...workers import error_report
 from ..errors import (
     Cancelled,
     CancelToken,
@@ -198,7 +198,11 @@ class Worker:
             return None, self._build(reply)
         if reply.code == frames.ERROR:
             kind = reply.values[0]
-            name = host.ERROR_KINDS[kind] if 0 <= kind < len(host.ERROR_KINDS) else "exception"
+            name = (
+                error_report.ERROR_KINDS[kind]
+                if 0 <= kind < len(error_report.ERROR_KINDS)
+                else "exception"
+            )
             if name == "unfit" and self.kind != _INTERPRETED:
                 raise self._interfered(
                     "it says that a verdict here would be worth nothing, which no process of this "

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.wire.layouts import dense_layout, plan_layout
-from harness.workers import gate, high_precision, host
+from harness.workers import gate, high_precision, model_calls
 
 FLAT = [torch.randn(4, 3), torch.randn(4, 3), torch.randint(0, 3, (4, 3)), 2.0]
 
@@ -25,10 +25,10 @@ NESTED = [{"x": FLAT[0]}, (FLAT[1], FLAT[2], FLAT[3])]
 
 
 def test_gradients_of_tensors_inside_are_asked_for() -> None:
-    assert list(host.roots(of_batch, NESTED)) == [0]
+    assert list(model_calls.roots(of_batch, NESTED)) == [0]
     given = torch.randn(4, 3)
-    flat = host.forward(product, [0])([*FLAT, given])
-    nested = host.forward(of_batch, [0])([*NESTED, given])
+    flat = model_calls.forward(product, [0])([*FLAT, given])
+    nested = model_calls.forward(of_batch, [0])([*NESTED, given])
     assert len(flat) == len(nested) == 3
     assert all(map(torch.equal, flat, nested))
     assert not NESTED[0]["x"].requires_grad

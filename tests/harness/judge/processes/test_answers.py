@@ -19,6 +19,7 @@ import gc
 
 from harness.wire import frames
 from harness.workers import host
+from harness.workers.error_report import ERROR_KINDS
 
 talker = next(o for o in gc.get_objects() if isinstance(o, host.Host))
 
@@ -55,7 +56,7 @@ SAID = {
         'say(\'{"aten.mm": [1e999, null, "x"], "\\\\ud800": [1, 1, 1], "aten.add": [1, 2]}\')'
     ),
     "counts beyond numbers": "say('{\"aten.mm\": [' + '9' * 4000 + ', 1, 1]}')",
-    "that nothing can be said here": "say('', frames.ERROR, (host.ERROR_KINDS.index('unfit'),))",
+    "that nothing can be said here": "say('', frames.ERROR, (ERROR_KINDS.index('unfit'),))",
     "deaf": "while True:\n            say('x' * 100, frames.BUILD)",
 }
 ASKED = {

@@ -1,0 +1,167 @@
+"""Calls of a model: from inputs to a flat list of output tensors, with gradients where the task
+asks for them.
+
+Baseline and candidate go through exactly this code, so that its overhead is the same on both sides
+of a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..wire.layouts import Layout
+from ..wire.nesting import changed
+from .modules import LoadError
+
+TENSOR = "a tensor"
+# attributes that torch.compile leaves on a model's parameters; whoever reads an output asks none
+_COMPILER_MARKS = {"_dynamo_static_input_type"}
+_NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
+
+
+def forward(
+    model: Callable[..., Any], upstream: Sequence[int] = (), form: str = ""
+) -> Callable[[Any], list[Any]]:
+    """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow
+    back; the last inputs are the gradients with respect to these, one each, and the outputs are
+    followed by the gradients of the floating inputs and the parameters. form: what forward has to
+    return (see form_of), "" for anything."""
+    import torch
+
+    if not upstream:
+
+        def plain(inputs: Any) -> list[Any]:
+            if not torch.is_grad_enabled():  # where short calls are timed: entering takes 2 us
+                return flatten(model(*inputs), form)
+            with torch.no_grad():
+                return flatten(model(*inputs), form)
+
+        return plain
+
+    count = len(upstream)
+
+    def backward(inputs: Any) -> list[Any]:
+        leaves, sources = _leaves(inputs[:-count])
+        sources += list(model.parameters()) if hasattr(model, "parameters") else []
+        outputs = flatten(model(*leaves), form)
+        pairs = [
+            (_root(outputs, number, gradient), gradient)
+            for number, gradient in zip(upstream, inputs[-count:], strict=True)
+        ]
+        # another dtype is refused later
+        pairs = [(root, g.to(root.dtype)) for root, g in pairs if root.requires_grad]
+        if not pairs:
+            raise LoadError("structure", _NO_GRADIENTS)
+        gradients = torch.autograd.grad(
+            [r for r, _ in pairs], sources, [g for _, g in pairs], allow_unused=True
+        )
+        return [o.detach() for o in outputs] + [
+            torch.zeros_like(s) if g is None else g for g, s in zip(gradients, sources, strict=True)
+        ]
+
+    return backward
+
+
+def in_layout(call: Callable[[Any], list[Any]], outputs: Layout) -> Callable[[Any], list[Any]]:
+    """The same call, with outputs contiguous or in the reference's own strides, and no value left
+    to be computed by who reads it: what that takes is a part of the call."""
+    strides = [tuple(leaf.get("as", leaf["stride"])) for leaf in outputs["leaves"]]
+
+    def resolve(inputs: Any) -> list[Any]:
+        results = call(inputs)
+        # how many there must be is looked at later
+        for number, (tensor, stride) in enumerate(zip(results, strides, strict=False)):
+            if tensor.is_conj() or tensor.is_neg():
+                tensor = results[number] = tensor.resolve_conj().resolve_neg()
+            if tensor.stride() != stride and not tensor.is_contiguous():
+                results[number] = tensor.contiguous()
+        return results
+
+    return resolve
+
+
+def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
+    """The outputs, by number, from which gradients flow back: those of a task decide. Raises
+    LoadError("structure") without one."""
+    outputs = flatten(model(*_leaves(inputs)[0]))
+    if sources := {number: o.detach() for number, o in enumerate(outputs) if o.requires_grad}:
+        return sources
+    raise LoadError("structure", _NO_GRADIENTS)
+
+
+def _leaves(inputs: Any) -> tuple[list[Any], list[Any]]:
+    """The inputs with floating tensors as leaves of a graph, and these tensors alone, in order."""
+    sources = []
+
+    def leaf(tensor: Any) -> Any:
+        if not tensor.is_floating_point():
+            return tensor
+        sources.append(tensor.detach().requires_grad_())
+        return sources[-1]
+
+    # plain tensors go the short way: this is a part of calls that are timed
+    return [leaf(v) if hasattr(v, "data_ptr") else changed(v, leaf) for v in inputs], sources
+
+
+def _root(outputs: list[Any], number: int, gradient: Any) -> Any:
+    """The output that a gradient is with respect to."""
+    if number >= len(outputs):
+        raise LoadError(
+            "structure",
+            f"{len(outputs)} outputs; the reference has a differentiable output {number}",
+        )
+    if outputs[number].shape != gradient.shape:
+        raise LoadError("shape", shape_difference(number, outputs[number], gradient))
+    return outputs[number]
+
+
+def shape_difference(number: int, tensor: Any, reference: Any) -> str:
+    """How an output's shape differs from the reference's, in words."""
+    return (
+        f"output {number} has shape {tuple(tensor.shape)}, the reference's has "
+        f"{tuple(reference.shape)}"
+    )
+
+
+def form_of(value: Any) -> str:
+    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "{'loss': a tensor}". A
+    list is as good as a tuple."""
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(map(form_of, value))})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {form_of(value[key])}' for key in sorted(value))}}}"
+    return TENSOR
+
+
+def flatten(value: Any, form: str = "") -> list[Any]:
+    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a
+    plain tensor, and for another form than `form` (see form_of) where one is given."""
+    import torch
+
+    if (
+        type(value) in (torch.Tensor, torch.nn.Parameter)
+        and (not value.__dict__ or value.__dict__.keys() <= _COMPILER_MARKS)
+        and form in ("", TENSOR)
+    ):
+        return [value]
+    if form and (actual := form_of(value)) != form:
+        raise LoadError(
+            "structure", f"forward returns {actual:.200}; the reference returns {form:.200}"
+        )
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in flatten(v)]
+    if isinstance(value, dict):
+        return [t for k in sorted(value) for t in flatten(value[k])]
+    raise LoadError(
+        "structure",
+        f"an output is a {type(value).__name__}{_attributes(value)}; only plain tensors (in "
+        "lists, tuples, dicts) count",
+    )
+
+
+def _attributes(value: Any) -> str:
+    names = ", ".join(
+        name for name in getattr(value, "__dict__", {}) if name not in _COMPILER_MARKS
+    )
+    return f" with attributes of its own ({names})" if names else ""

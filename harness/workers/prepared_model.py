@@ -1,0 +1,56 @@
+"""A constructed model with everything that a call of it needs."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..wire import buffers
+from ..wire.layouts import Layout
+from . import model_calls
+from .modules import LoadError
+
+
+@dataclass
+class PreparedModel:
+    """`call`: the model's, from inputs to output tensors in the layout `outputs`. `targets`: the
+    tensors that take the reference's state, by name."""
+
+    call: Callable[[Any], list[Any]]
+    outputs: Layout
+    slots: mmap.mmap | None  # None where outputs are shown where they lie
+    slot_bytes: int
+    device: str = "cpu"
+    targets: dict[str, Any] = field(default_factory=dict)
+    # of an exported package: itself, with a kernel that does nothing
+    without_kernel: Callable[..., Any] | None = None
+    _views: list[list[Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.call = model_calls.in_layout(self.call, self.outputs)
+
+    def views(self, count: int) -> list[list[Any]]:
+        """The tensors of the first `count` slots."""
+        for number in range(len(self._views), count):
+            self._views.append(buffers.tensors(self.outputs, self.slots, number * self.slot_bytes))
+        return self._views[:count]
+
+
+def copy_to_slots(tensors: list[Any], slots: list[Any]) -> None:
+    """Copy the outputs of one call. Raises LoadError where they are not as the reference's."""
+    import torch
+
+    if len(tensors) != len(slots):
+        raise LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
+    for number, (tensor, slot) in enumerate(zip(tensors, slots, strict=True)):
+        if tensor.shape != slot.shape:
+            raise LoadError("shape", model_calls.shape_difference(number, tensor, slot))
+        if tensor.dtype != slot.dtype:
+            raise LoadError(
+                "dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}"
+            )
+        if tensor.dtype == torch.bool:  # whose bytes a copy would make 0 or 1
+            slot, tensor = slot.view(torch.uint8), tensor.view(torch.uint8)
+        slot.copy_(tensor.detach())
