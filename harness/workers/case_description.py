@@ -1,0 +1,169 @@
+"""Describe a case of a task: construct its model, call it a few times, and say what was seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..wire.layouts import dense_layout, plan_layout
+from ..wire.nesting import tensors_of
+from ..wire.task_lines import FORWARD
+from . import (
+    dataflow,
+    families,
+    high_precision,
+    model_calls,
+    modules,
+    operators,
+    placement,
+    rounding,
+    tensor_relations,
+    traffic,
+)
+from .live_task import LiveCase, LiveTask, plain_values_text
+from .task_file import TaskProblem
+
+
+def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
+    """Construct one case's model, run it once and keep both. Layouts, state, operators, counts.
+    Raises TaskProblem where it cannot be judged."""
+    import torch
+
+    spec, init, model = task.construct(name, seed)
+    with task.all_threads():
+        drawn = task.draw(spec, seed)
+        task.plan(drawn, "get_inputs")
+        init_layout = task.plan(init, "get_init_inputs")
+        inputs, roots = placement.move(drawn, task.device), {}
+        if task.file.gradients:
+            roots = task.attempt(lambda: model_calls.roots(model, inputs))
+        upstream = list(roots)
+        arguments = [
+            *drawn,
+            *families.upstream(
+                [(list(o.shape), o.dtype) for o in roots.values()], seed, task.draw_device
+            ),
+        ]
+        layout = plan_layout(arguments)
+        inputs = placement.move(arguments, task.device)
+        call = model_calls.forward(model, upstream)
+        calls = _call_twice(task, call, inputs)
+        state = modules.state(model)
+        initial = initial_state(model)
+        reads = traffic.Reads([*tensors_of(inputs), *state.values()])
+        with torch.no_grad(), reads:
+            returned = model(*inputs[: len(drawn)])
+        outputs = {
+            **dense_layout(plan_layout(calls.first)),
+            "form": model_calls.form_of(returned),
+        }
+        precise, doubled = high_precision.precise(model, upstream, inputs)
+        wide = high_precision.doubled(inputs) if doubled else inputs
+        counts = calls.recorder.counts()
+        roundoff = (
+            rounding.unit(call, inputs, model_calls.forward(precise, upstream), wide)
+            if rounding.among(counts)
+            else 0.0
+        )
+        task.cases[name] = LiveCase(
+            spec,
+            model,
+            precise,
+            init,
+            initial,
+            outputs,
+            doubled,
+            upstream,
+            tensor_relations.specs(drawn),
+            tensor_relations.memory(calls.first, calls.again),
+            plain_values_text(layout),
+            calls.looks,
+        )
+    elementwise = sum(
+        elements for op, (_, elements, _) in counts.items() if not operators.is_free(op)
+    )
+    return {
+        "inputs": layout,
+        "init": init_layout,
+        "outputs": outputs,
+        "state": {
+            k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in state.items()
+        },
+        "state_layout": plan_layout(list(initial.values())),
+        "operators": {k: v[0] for k, v in counts.items()},
+        "operations": float(calls.flops + elementwise),
+        "bytes_read": reads.nbytes,
+        "doubled": doubled,
+        "results": len(model_calls.flatten(returned)),
+        "held_bytes": tensor_relations.held_bytes(calls.first, inputs),
+        "call_s": calls.seconds,
+        "upstream": upstream,
+        "terms": calls.recorder.terms,
+        "pointwise": calls.recorder.pointwise,
+        "roundoff": roundoff,
+    }
+
+
+def graph(task: LiveTask, case: LiveCase, seed: int) -> list[list[Any]]:
+    """What a described case computes, as `dataflow.graph` has it."""
+    upstream = task.draw_upstream(case, seed)
+    with task.all_threads():
+        inputs = placement.move([*task.draw(case.spec, seed), *upstream], task.device)
+        return dataflow.graph(model_calls.forward(case.model, case.upstream), inputs)
+
+
+def initial_state(model: Any) -> dict[str, Any]:
+    """The parameters as constructed, on the host."""
+    return {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
+
+
+@dataclass(frozen=True)
+class _CallPair:
+    """Outputs of two calls with equal inputs, the first of which is held, and what was counted.
+    looks: whether the model looks at what is in tensors. seconds: of the second call, on one core
+    where that is the host's."""
+
+    first: list[Any]
+    again: list[Any]
+    recorder: operators.Recorder
+    looks: bool
+    flops: int
+    seconds: float
+
+
+def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -> _CallPair:
+    """Raises TaskProblem for a reference that returns nothing, writes to its inputs or is not
+    deterministic."""
+    recorder, exports = operators.Recorder(), operators.Giving()
+    before = [t.clone() for t in tensors_of(inputs)]
+    with recorder, exports:
+        first = task.attempt(lambda: call(inputs))
+    if not first:
+        raise TaskProblem(
+            f"{task.lines.at(*FORWARD)}: forward returns no tensor; at least one output tensor "
+            "is needed to judge a candidate"
+        )
+    if any(
+        not tensor_relations.same(a, b) for a, b in zip(before, tensors_of(inputs), strict=True)
+    ):
+        raise TaskProblem(
+            f"{task.lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave "
+            "them alone (clone first)"
+        )
+    began = time.perf_counter()
+    again, flops = task.attempt(lambda: operators.counted(call, inputs))
+    placement.finish(task.device)
+    seconds = time.perf_counter() - began
+    # who counts takes some operators apart, which round differently then
+    if not tensor_relations.all_close(first, again):
+        again = task.attempt(lambda: call(inputs))
+    if not tensor_relations.all_close(first, again):
+        raise TaskProblem(
+            f"{task.lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must "
+            "be deterministic (random numbers? dropout? call self.eval() in __init__)"
+        )
+    cores = task.cpus if placement.is_host(task.device) else 1
+    looks = recorder.looks or exports.found
+    return _CallPair(first, again, recorder, looks, flops, seconds * cores)

@@ -1,0 +1,188 @@
+"""A task as the reference worker keeps it: cases with their models, and how inputs are drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..wire.layouts import Layout, plan_layout
+from ..wire.task_lines import CONSTRUCTOR, FORWARD
+from . import families, model_calls, modules, placement, task_file, tensor_relations
+from .task_file import CaseSpec, TaskFile, TaskProblem
+
+CALL = "Model(*get_init_inputs())(*get_inputs())"
+
+
+@dataclass
+class LiveCase:
+    """The model in the working dtype and in double precision, its initial state, the
+    outputs' layout, the outputs from which gradients flow back, the inputs' specs. memory: see
+    tensor_relations, for the numbers and texts `values` among the inputs, for any where the model
+    looks at what is in tensors."""
+
+    spec: CaseSpec
+    model: Callable[..., Any]
+    precise: Callable[..., Any]
+    init: Any
+    initial_state: dict[str, Any]
+    outputs: Layout
+    # False where the reference cannot run in float64: its own dtype is then the best there is
+    doubled: bool
+    upstream: Sequence[int] = ()
+    specs: list[Any] = field(default_factory=list)
+    memory: dict[str, list[int]] = field(default_factory=dict)
+    values: str = ""
+    looks: bool = False
+
+    def set_state(self, values: list[Any]) -> None:
+        """Set the parameters of both models, on the device where these are."""
+        modules.copy_state(modules.state(self.model), values)
+        modules.copy_state(modules.state(self.precise), values)
+
+
+class LiveTask:
+    """A loaded task on a device. cpus: for preparation; timing uses one. cases: those that were
+    constructed, by name. draw_device: where inputs are drawn."""
+
+    def __init__(self, file: TaskFile, device: str, cpus: int) -> None:
+        self.file, self.lines, self.device, self.cpus = file, file.lines, device, cpus
+        self.cases: dict[str, LiveCase] = {}
+        self.draw_device = placement.HOST
+        self._threads_are_used = False
+
+    def construct(self, name: str, seed: int) -> tuple[CaseSpec, Any, Any]:
+        """A case, the arguments of its constructor, and the model on the device."""
+        spec = self._spec(name)
+        with self.all_threads():
+            init = self.file.init_inputs(spec)
+            model = task_file.attempt(
+                lambda: modules.construct(
+                    self.file.module, modules.TASK, copy.deepcopy(init), seed
+                ),
+                "Model(*get_init_inputs())",
+                self.lines,
+                *CONSTRUCTOR,
+            )
+        return spec, init, model.to(self.device) if hasattr(model, "to") else model
+
+    def baseline(self, case: LiveCase, name: str) -> tuple[Any, dict[str, Any]]:
+        """A baseline's model, and its tensors that take the reference's state where they are its
+        own."""
+        import torch
+
+        if name == "eager":
+            return case.model, {}
+        if name == "compile":
+            torch._dynamo.config.cache_size_limit = 256
+            return torch.compile(case.model, dynamic=False), {}
+        init = copy.deepcopy(case.init)
+        build = self.file.baselines[name]
+        what = f"BASELINES[{name!r}]"
+        anchors = (self.lines, what, "BASELINES")
+        model = task_file.attempt(
+            lambda: build(**init) if isinstance(init, dict) else build(*init), what, *anchors
+        )
+        state = {
+            k: (list(v.shape), str(v.dtype).removeprefix("torch."))
+            for k, v in case.initial_state.items()
+        }
+        targets = task_file.attempt(lambda: modules.match_state(state, model), what, *anchors)
+        modules.copy_state(targets, [modules.state(case.model)[k] for k in state])
+        if hasattr(model, "to"):
+            model = model.to(self.device)
+            targets = modules.match_state(state, model)
+        return model, targets
+
+    def is_finite(self, case: LiveCase, seed: int) -> bool:
+        """Whether the reference gives finite results with the parameters that it has now."""
+        inputs = placement.move(self.draw(case.spec, seed), self.device)
+        try:
+            outputs = model_calls.forward(case.model, ())(inputs)
+            return all(bool(t.isfinite().all()) for t in outputs)
+        except Exception:  # the task's own code, with integers in places that it may not expect
+            return False
+
+    def draw(self, spec: CaseSpec, seed: int) -> list[Any]:
+        """What get_inputs gives for a case, from a seed."""
+        import torch
+
+        torch.manual_seed(seed)
+        random.seed(seed)
+        # a task may draw with it; torch loads it where it is installed
+        if (numpy := sys.modules.get("numpy")) is not None:
+            numpy.random.seed(seed % (1 << 32))
+        if placement.is_host(self.draw_device):
+            return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
+        with torch.device(self.draw_device):
+            return list(placement.move(self.file.inputs(spec), self.draw_device))
+
+    def draw_upstream(self, case: LiveCase, seed: int) -> list[Any]:
+        """Gradients with respect to the outputs from which they flow back."""
+        import torch
+
+        roots = [case.outputs["leaves"][number] for number in case.upstream]
+        return families.upstream(
+            [(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots],
+            seed,
+            self.draw_device,
+        )
+
+    def draws_on_device(self, name: str, seed: int) -> bool:
+        """Whether get_inputs can be called with the device as its default: a task may have a
+        generator of the host's. What it gives on the host is known without drawing where it bears
+        tensors that hold nothing: a host takes 20 s for 8 GiB."""
+        import torch
+
+        spec, specs = self._spec(name), tensor_relations.specs
+        try:
+            with torch.device(self.device):
+                on_device = specs(placement.move(self.file.inputs(spec), self.device))
+            try:
+                with torch.device("meta"):
+                    on_host = specs(self.file.inputs(spec))
+            except Exception:  # the task looks at values
+                on_host = specs(self.draw(spec, seed))
+        except Exception:  # the task's own code; on the host it will say what is wrong
+            return False
+        return on_device == on_host
+
+    def plan(self, value: Any, function: str) -> Layout:
+        """The layout of what a function of the task returns. Raises TaskProblem."""
+        try:
+            return plan_layout(value)
+        except TypeError as error:
+            raise TaskProblem(
+                f"{self.lines.at(function)}: {function}(): {error}; return those"
+            ) from error
+
+    def attempt(self, action: Callable[[], Any], what: str = CALL) -> Any:
+        """Run a call of the model. Raises TaskProblem for what it raises."""
+        return task_file.attempt(action, what, self.lines, *FORWARD)
+
+    @contextlib.contextmanager
+    def all_threads(self) -> Iterator[None]:
+        """Preparation may use every core; timing never does."""
+        import torch
+
+        if self._threads_are_used:
+            torch.set_num_threads(self.cpus)
+        else:
+            placement.use_threads(self.cpus)
+            self._threads_are_used = True
+        try:
+            yield
+        finally:
+            torch.set_num_threads(1)
+
+    def _spec(self, name: str) -> CaseSpec:
+        return next(c for c in self.file.cases if c.name == name)
+
+
+def plain_values_text(layout: Layout) -> str:
+    """What among the inputs is no tensor; as text, in which True is not 1."""
+    return repr([leaf["value"] for leaf in layout["leaves"] if "value" in leaf])

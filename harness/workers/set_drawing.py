@@ -1,0 +1,158 @@
+"""Draw input sets of a case, with what the reference in high precision makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..wire import buffers, device_memory
+from ..wire.layouts import Layout, plan_layout
+from ..wire.task_lines import FORWARD
+from . import families, high_precision, model_calls, placement, rounding, tensor_relations
+from .live_task import CALL, LiveCase, LiveTask, plain_values_text
+from .task_file import TaskProblem
+
+Write = Callable[..., None]  # layout, tensors, where to begin
+
+
+@dataclass(frozen=True)
+class SetOrder:
+    """One set to draw. slack: see rounding.turned."""
+
+    case: str
+    seed: int
+    family: str
+    slack: float
+
+
+@dataclass(frozen=True)
+class _Results:
+    """Inputs, upstream gradients among them, the same on the device, what the reference in high
+    precision makes of them, and what it gives where values near a tie go the other way."""
+
+    inputs: list[Any]
+    arguments: list[Any]
+    expected: list[Any]
+    turned: list[list[Any]]
+
+
+def writers(fds: Sequence[int], sizes: Sequence[int]) -> list[Write]:
+    """How tensors are written where each descriptor leads: to a file, or to memory on a device, of
+    these sizes in bytes."""
+    if not sizes:
+        return [partial(_write_to_file, fd) for fd in fds]
+    regions = [
+        device_memory.opened(fd, size, writable=True) for fd, size in zip(fds, sizes, strict=True)
+    ]
+    return [partial(buffers.put, region) for region in regions]
+
+
+def _write_to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
+    buffers.write(fd, layout, placement.move(value, "cpu"), base)
+
+
+def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[str, Any]:
+    """Draw a set, with expected outputs in float64 where they are floating. write: inputs,
+    expected, the framework's own result, the turned ones."""
+    import torch
+
+    case = task.cases[order.case]
+    with task.all_threads():
+        results = _compute(task, case, order)
+        layout = task.plan(results.inputs, "get_inputs")
+        write[0](layout, results.inputs)
+        finite = all(
+            bool(torch.isfinite(t).all()) for t in results.expected if t.is_floating_point()
+        )
+        expected = [
+            (t if d.is_floating_point else t.to(d)).contiguous()
+            for t, d in zip(results.expected, _dtypes(case), strict=True)
+        ]
+        expected_layout = plan_layout(expected)
+        write[1](expected_layout, expected)
+        write[2](case.outputs, _framework_outputs(case, results))
+        for put, turned in zip(write[3:], results.turned, strict=True):
+            put(case.outputs, turned)
+        memory = _output_memory(task, case, layout, results.arguments)
+    return {"layout": layout, "memory": memory, "expected": expected_layout, "finite": finite}
+
+
+def make_group_set(
+    task: LiveTask,
+    write: Sequence[Write],
+    order: SetOrder,
+    base: int,
+    expected_base: int,
+    framework: list[int],
+) -> dict[str, Any]:
+    """Draw a set of a group, with expected outputs rounded to the outputs' dtypes. base,
+    expected_base: where it begins, and where its outputs do. framework: outputs, by number, of
+    which the framework's own are written as well."""
+    case = task.cases[order.case]
+    results = _compute(task, case, order)
+    layout = task.plan(results.inputs, "get_inputs")
+    write[0](layout, results.inputs, base)
+    write[1](
+        case.outputs,
+        [t.to(d).contiguous() for t, d in zip(results.expected, _dtypes(case), strict=True)],
+        expected_base,
+    )
+    if framework:
+        outputs = _framework_outputs(case, results)
+        leaves = [case.outputs["leaves"][number] for number in framework]
+        write[2](
+            {**case.outputs, "leaves": leaves},
+            [outputs[number] for number in framework],
+            expected_base,
+        )
+    for put, turned in zip(write[len(write) - len(results.turned) :], results.turned, strict=True):
+        put(case.outputs, turned, expected_base)
+    return {"layout": layout, "memory": _output_memory(task, case, layout, results.arguments)}
+
+
+def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
+    drawn = task.draw(case.spec, order.seed)
+    if tensor_relations.specs(drawn) != case.specs:
+        raise TaskProblem(
+            f"{task.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ "
+            "from draw to draw; they must be fixed for a case (shapes vary through CASES)"
+        )
+    upstream = task.draw_upstream(case, order.seed + 2)
+    inputs = families.vary([*drawn, *upstream], order.family, order.seed + 1)
+    call = model_calls.forward(case.precise, case.upstream)
+    arguments = placement.move(inputs, task.device)
+    precise = high_precision.doubled(arguments) if case.doubled else arguments
+    expected = task.attempt(lambda: call(precise), f"{CALL} in float64")
+    if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in case.outputs["leaves"]]:
+        raise TaskProblem(
+            f"{task.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
+            "they must be fixed for a case (shapes vary through CASES)"
+        )
+    turned = rounding.turned(call, precise, order.slack, _dtypes(case))
+    return _Results(inputs, arguments, expected, turned)
+
+
+def _framework_outputs(case: LiveCase, results: _Results) -> list[Any]:
+    outputs = model_calls.forward(case.model, case.upstream)(results.arguments)
+    return [t.contiguous() for t in outputs]
+
+
+def _output_memory(
+    task: LiveTask, case: LiveCase, layout: Layout, arguments: Any
+) -> dict[str, list[int]]:
+    """Where the outputs lie for these inputs: one draw does not say it for another where the model
+    can do one thing or another. On a device nobody asks."""
+    if not placement.is_host(task.device):
+        return case.memory
+    if plain_values_text(layout) == case.values and not case.looks:
+        return case.memory
+    call = model_calls.forward(case.model, case.upstream)
+    return tensor_relations.memory(call(arguments), call(arguments))
+
+
+def _dtypes(case: LiveCase) -> list[Any]:
+    import torch
+
+    return [getattr(torch, leaf["dtype"]) for leaf in case.outputs["leaves"]]
