@@ -13,7 +13,7 @@ from typing import Any
 
 from ..wire import device_memory, frames
 from ..wire.layouts import Layout
-from . import gate, guarded_memory, guards, operators, running
+from . import call_form, guarded_memory, guards, operators, running
 from .window import Window
 
 
@@ -131,4 +131,4 @@ class ShownHost:
         self._longer = kept
 
     def _show(self: Any, model: Any, outputs: list[list[Any]]) -> list[list[Any]]:
-        return self.window.show(outputs, gate.expected(model.outputs), self.tell)  # type: ignore[no-any-return]
+        return self.window.show(outputs, call_form.output_forms(model.outputs), self.tell)  # type: ignore[no-any-return]

@@ -17,9 +17,11 @@ from typing import Any
 from ..wire import buffers, frames, memory_files
 from ..wire.layouts import Layout
 from . import (
+    call_form,
     compile_cache,
     error_report,
     gate,
+    gate_links,
     guarded_memory,
     guards,
     heap,
@@ -182,12 +184,12 @@ class Host(ShownHost):
         import torch
 
         models = [self.prepared[key].call for key in keys]
-        task = gate.CallForm(layout, gate.expected(outputs), results, upstream)
+        task = call_form.CallForm(layout, call_form.output_forms(outputs), results, upstream)
         count = len(task.outputs)
         link = (
-            gate.Packets(fds[1], layout, count)
+            gate_links.Packets(fds[1], layout, count)
             if len(fds) == 2
-            else gate.Asleep(fds[1], fds[2], count)
+            else gate_links.Asleep(fds[1], fds[2], count)
         )
         orders = gate.Gate(fds[0], count)
         if first:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..wire import buffers, device_memory
 from ..wire.layouts import Layout
-from . import gate, modules
+from . import call_form, modules
 
 Tell = Callable[[int, int, int], None]  # address, bytes and descriptor of an allocation
 
@@ -46,7 +46,9 @@ class Window:
         """The smallest work that a device can be given."""
         self._tiny.add_(1)
 
-    def show(self, calls: list[list[Any]], expected: gate.Outputs, tell: Tell) -> list[list[Any]]:
+    def show(
+        self, calls: list[list[Any]], expected: call_form.Forms, tell: Tell
+    ) -> list[list[Any]]:
         """Where the outputs of all calls lie, one after the other: address and, unless it is
         contiguous, strides in elements. One in memory that cannot be shown, or in that of the
         inputs, which change once the calls are over, is replaced by a copy, in the lists as
@@ -61,7 +63,7 @@ class Window:
                 zip(outputs, expected, strict=True)
             ):
                 if tensor.shape != shape or tensor.dtype != dtype:
-                    raise gate.misfit(tensor, shape, dtype)
+                    raise call_form.form_error(tensor, shape, dtype)
                 found = outputs[number] = self._shown(tensor, tell)
                 said.append(
                     [found.data_ptr(), None if found.is_contiguous() else list(found.stride())]
@@ -73,7 +75,7 @@ class Window:
         found = tensor.detach()
         if found.numel() == 0:
             return found
-        if gate.spread_bytes(found.shape, found.stride(), found.itemsize) != found.nbytes:
+        if call_form.spread_bytes(found.shape, found.stride(), found.itemsize) != found.nbytes:
             # with gaps, or one element several times: to be copied by whoever made it so
             found = found.contiguous()
         if not (found.is_cuda and not self._holds(found) and self._is_known(found, tell)):
@@ -94,7 +96,7 @@ class Window:
         """Whether the judge knows all the memory around a tensor, now that it was told what is
         new."""
         start = tensor.data_ptr()
-        end = start + gate.spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
+        end = start + call_form.spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
         while start < end:
             page = self._known.get(start // device_memory.STEP)
             if page is None or not device_memory.is_still(page):

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...wire import buffers, frames, memory_files
 from ...wire.layouts import Layout
-from ...workers import gate
+from ...workers import call_form, gate
 from ..errors import Interfered, WorkerFailed, WorkerTimeout
 from ..processes.freezing import Turn, children, fields_of, is_gone, read
 from ..processes.worker import Worker
@@ -437,7 +437,8 @@ class Caller(ABC):
             if strides is not None:
                 item = leaf["nbytes"] // max(1, _count(leaf))
                 right = (
-                    _are(strides, leaf) and gate.spread_bytes(leaf["shape"], strides, item) == size
+                    _are(strides, leaf)
+                    and call_form.spread_bytes(leaf["shape"], strides, item) == size
                 )
             if not right:
                 raise self._nonsense(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ...wire import buffers, frames
 from ...wire.device_memory import DONE, GO, STEP, SharedWords
 from ...wire.layouts import Layout
-from ...workers import gate
+from ...workers import call_form
 from ..errors import Interfered, WorkerTimeout
 from ..processes.worker import Worker
 from . import device_link
@@ -322,7 +322,7 @@ class DeviceSlots(Slots):
                 raise Interfered("an output's strides cannot be")
             if len(strides) != len(leaf["shape"]):
                 raise Interfered("an output has strides of another dimension")
-            if gate.spread_bytes(leaf["shape"], strides, dtype.itemsize) != leaf["nbytes"]:
+            if call_form.spread_bytes(leaf["shape"], strides, dtype.itemsize) != leaf["nbytes"]:
                 raise Interfered("an output has gaps, or elements that are several")
             # brought into order when no clock runs
             found.append((place, link.bytes_at(address, leaf["nbytes"])))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.wire.layouts import dense_layout, plan_layout
-from harness.workers import gate, high_precision, model_calls
+from harness.workers import call_form, high_precision, model_calls
 
 FLAT = [torch.randn(4, 3), torch.randn(4, 3), torch.randint(0, 3, (4, 3)), 2.0]
 
@@ -38,7 +38,9 @@ def test_gradients_of_tensors_inside_are_asked_for() -> None:
 def test_the_smallest_call_has_the_same_gradients(inputs: list[Any]) -> None:
     given, weight = torch.randn(4, 3), torch.randn(5)
     outputs = dense_layout(plan_layout([given, FLAT[0], FLAT[1], weight]))
-    form = gate.CallForm(plan_layout([*inputs, given]), gate.expected(outputs), 1, [0])
+    form = call_form.CallForm(
+        plan_layout([*inputs, given]), call_form.output_forms(outputs), 1, [0]
+    )
     found = form.nothing()([*inputs, given])
     assert [t.shape for t in found] == [(4, 3), (4, 3), (4, 3), (5,)]
 

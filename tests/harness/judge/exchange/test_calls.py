@@ -20,7 +20,7 @@ from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
 from harness.wire import frames, memory_files
 from harness.wire.layouts import PLAIN_BYTES, dense_layout, plan_layout
-from harness.workers import gate, modules
+from harness.workers import call_form, gate, gate_links, modules
 from kevolve_mcp.executors.testing import OpenJudge
 
 TASKS = Path(__file__).parents[3] / "exploits" / "tasks"
@@ -157,14 +157,16 @@ class Pair:
 
     def __init__(self, model: Any, shape: tuple[int, ...] = (4, 4)) -> None:
         self.layout = plan_layout([torch.zeros(shape), 3])
-        self.outputs = gate.expected(dense_layout(plan_layout([torch.zeros(shape)])))
+        self.outputs = call_form.output_forms(dense_layout(plan_layout([torch.zeros(shape)])))
         fd = memory_files.create("gate", gate.gate_bytes(1))
         self.ours, theirs = frames.pair()
         self.ours.settimeout(30)  # whoever serves may have failed
         self.judge = gate.Gate(fd, 1)
-        link, door = gate.Packets(theirs.fileno(), self.layout, 1), gate.Gate(fd, 1)
+        link, door = gate_links.Packets(theirs.fileno(), self.layout, 1), gate.Gate(fd, 1)
         self._thread = threading.Thread(
-            target=lambda: door.serve(link, [model], gate.CallForm(self.layout, self.outputs, 1))
+            target=lambda: door.serve(
+                link, [model], call_form.CallForm(self.layout, self.outputs, 1)
+            )
         )
         self._thread.start()
         self._theirs = theirs
@@ -268,7 +270,7 @@ def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: st
     pair = Pair(lambda inputs: inputs[:1])
     door = gate.Gate(memory_files.create("gate", gate.gate_bytes(1)), 1)
     with pytest.raises(modules.LoadError) as error:
-        door._show(found, pair.outputs, gate.Packets(pair.ours.fileno(), pair.layout, 1))
+        door._show(found, pair.outputs, gate_links.Packets(pair.ours.fileno(), pair.layout, 1))
     assert error.value.kind == kind
     pair.close()
 

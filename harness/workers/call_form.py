@@ -1,0 +1,108 @@
+"""What calls are like: the form of their outputs, and the smallest call that has this form."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..wire.layouts import Layout
+from ..wire.nesting import tensors_of
+from . import model_calls
+from .modules import LoadError
+
+_libc = ctypes.CDLL(None, use_errno=True)
+Forms = list[tuple[Any, Any, int]]  # of each the shape and dtype that it must have, and its bytes
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """What calls are like. outputs: with gradients behind the results. results: how many outputs
+    `forward` returns. upstream: numbers of those from which gradients flow back."""
+
+    layout: Layout
+    outputs: Forms
+    results: int
+    upstream: Sequence[int] = ()
+
+    def nothing(self) -> Callable[[Any], list[Any]]:
+        """The smallest call that a candidate can be: a module that allocates its outputs and calls
+        a native function, through what every call goes through. Code that replaces the gate's loop
+        spares all of it."""
+        import torch
+
+        def allocate(forms: Forms) -> list[Any]:
+            _libc.abs(0)
+            return [torch.empty(shape, dtype=dtype) for shape, dtype, _ in forms]
+
+        results, gradients = self.outputs[: self.results], self.outputs[self.results :]
+        tensors = [leaf for leaf in self.layout["leaves"] if "value" not in leaf]
+        inputs = tensors[: len(tensors) - len(self.upstream)]
+        nested = not all(isinstance(node, int) for node in self.layout["tree"]["list"])
+
+        class Through(torch.autograd.Function):
+            @staticmethod
+            def forward(context: Any, *_: Any) -> Any:
+                outputs = allocate(results)
+                context.mark_non_differentiable(
+                    *(t for n, t in enumerate(outputs) if n not in self.upstream)
+                )
+                return tuple(outputs)
+
+            @staticmethod
+            def backward(context: Any, *_: Any) -> Any:
+                values = iter(allocate(gradients))
+                return tuple(
+                    next(values) if needed else None for needed in context.needs_input_grad
+                )
+
+        class Nothing(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                of_inputs = sum(_is_floating(leaf) for leaf in inputs)
+                self.values = torch.nn.ParameterList(
+                    torch.empty(shape, dtype=dtype) for shape, dtype, _ in gradients[of_inputs:]
+                )
+
+            def forward(self, *inputs: Any) -> Any:
+                if not gradients:
+                    return allocate(results)
+                # autograd does not look for tensors inside
+                leaves = tensors_of(inputs) if nested else inputs
+                return Through.apply(*leaves, *self.values)  # type: ignore[no-untyped-call]
+
+        return model_calls.forward(Nothing(), self.upstream)
+
+
+def output_forms(layout: Layout) -> Forms:
+    """Shape, dtype and bytes of each output."""
+    import torch
+
+    return [
+        (torch.Size(leaf["shape"]), getattr(torch, leaf["dtype"]), leaf["nbytes"])
+        for leaf in layout["leaves"]
+    ]
+
+
+def form_error(tensor: Any, shape: Any, dtype: Any) -> LoadError:
+    """What is wrong with an output of another shape or dtype than the reference's."""
+    if tensor.shape != shape:
+        return LoadError(
+            "shape",
+            f"an output has shape {tuple(tensor.shape)}, the reference's has {tuple(shape)}",
+        )
+    return LoadError("dtype", f"an output is {tensor.dtype}, the reference's is {dtype}")
+
+
+def _is_floating(leaf: dict[str, Any]) -> bool:
+    import torch
+
+    return bool(getattr(torch, leaf["dtype"]).is_floating_point)
+
+
+def spread_bytes(shape: Any, strides: Any, item: int) -> int:
+    """Bytes from the first element to the end of the last."""
+    return int(
+        item * (1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True)))
+    )

@@ -1,0 +1,96 @@
+"""How a worker learns of an order in the gate, and answers: by packets, or woken by an event."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from abc import ABC, abstractmethod
+from typing import Any
+
+from ..wire import buffers, memory_files
+from ..wire.layouts import Layout
+
+DONT_WAIT, NO_SIGNAL = 0x40, 0x4000  # MSG_DONTWAIT, MSG_NOSIGNAL of Linux
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Part(ctypes.Structure):
+    """struct iovec of sys/uio.h."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+class Message(ctypes.Structure):
+    """struct msghdr of sys/socket.h."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p), ("name_size", ctypes.c_uint), ("parts", ctypes.POINTER(Part)),
+        ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_size", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, count: int) -> Message:
+        """With so many parts, still empty."""
+        return cls(parts=(Part * max(1, count))(), count=count)
+
+
+class Link(ABC):
+    """How a worker learns of an order, and answers. memory: where inputs are. parts: of the outputs
+    that were shown."""
+
+    def __init__(self, memory: Any, outputs: int) -> None:
+        self.memory, self._out = memory, Message.of(outputs)
+        self.parts = [self._out.parts[number] for number in range(outputs)]
+        self._start = buffers.address(memory)
+        self._end = self._start + len(memory)
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Until there is an order."""
+
+    @abstractmethod
+    def answer(self, *, whole: bool) -> None:
+        """The order was followed. whole: outputs were shown."""
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether a tensor lies in the memory of the inputs, which change once the call is over."""
+        return bool(self._start <= tensor.data_ptr() < self._end)
+
+
+class Asleep(Link):
+    """Woken by an event; inputs lie in memory that shows what the judge writes. The gate itself
+    says that an order was followed."""
+
+    def __init__(self, table: int, wake: int, outputs: int) -> None:
+        super().__init__(memory_files.map_read_only(table), outputs)
+        self._wake = wake
+
+    def wait(self) -> None:
+        os.read(self._wake, 8)
+
+    def answer(self, *, whole: bool) -> None:
+        """The judge looks at the gate."""
+
+
+class Packets(Link):
+    """Looks for a packet again and again, so that the core stays as it is."""
+
+    def __init__(self, socket: int, layout: Layout, outputs: int) -> None:
+        memory = bytearray(int(layout["bytes"]))
+        super().__init__(memory, outputs)
+        leaves = [leaf for leaf in layout["leaves"] if leaf.get("nbytes")]
+        self._socket, self._in, self._short = socket, Message.of(len(leaves)), Message.of(1)
+        for number, leaf in enumerate(leaves):
+            self._in.parts[number] = Part(self._start + leaf["offset"], leaf["nbytes"])
+        self._byte = ctypes.c_char(b"-")
+        self._short.parts[0] = Part(ctypes.addressof(self._byte), 1)
+        self._whole, self._said = ctypes.byref(self._out), ctypes.byref(self._short)
+
+    def wait(self) -> None:
+        receive, socket, message = _libc.recvmsg, self._socket, ctypes.byref(self._in)
+        while receive(socket, message, DONT_WAIT) < 0:
+            pass
+
+    def answer(self, *, whole: bool) -> None:
+        _libc.sendmsg(self._socket, self._whole if whole else self._said, NO_SIGNAL)
