@@ -1,29 +1,24 @@
-"""Memory of a CUDA device that two processes share, and words for which a stream waits.
+"""Memory of a CUDA device that two processes share.
 
 Whoever owns a region allocates it with `cuMemCreate` and hands it over as a descriptor; another
-process maps it, read-only if that is all it shall do (CUDA driver API, "Virtual Memory Management"
-and "Stream Memory Operations"). Nothing passes through host memory. What torch allocates can be
-handed over likewise where its allocator uses the same calls (see `share_allocations`).
+process maps it, read-only if that is all it shall do (CUDA driver API, "Virtual Memory
+Management"). Nothing passes through host memory. What torch allocates can be handed over likewise
+where its allocator uses the same calls (see `share_allocations`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import memory_files
-
-WORDS_BYTES = 4096
-GO, DONE = 0, 1  # words: the judge's, the worker's
 # of cuda.h: CUmemAllocationType, CUmemAllocationHandleType, …
 _PINNED, _DESCRIPTOR, _DEVICE, _READ, _READ_WRITE = 1, 1, 1, 1, 3
 STEP = 2 << 20  # bytes: no allocation of this kind is smaller, or ends between
-_number, _size, _pointer = ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_void_p
+Number, Size, Pointer = ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_void_p
 
 
 class DeviceMemoryError(Exception):
@@ -39,7 +34,7 @@ class _Properties(ctypes.Structure):
         ("type", ctypes.c_int),
         ("handles", ctypes.c_int),
         ("location", _Location),
-        ("windows", _pointer),
+        ("windows", Pointer),
         ("flags", ctypes.c_ubyte * 8),
     )
 
@@ -60,21 +55,21 @@ def _driver() -> Any:
         raise DeviceMemoryError(f"there is no NVIDIA driver here: {error}") from error
 
 
-def _ask(function: str, *arguments: Any) -> None:
+def call_driver(function: str, *arguments: Any) -> None:
+    """Call a function of the driver. Raises DeviceMemoryError."""
     driver = _driver()
     try:
         code = getattr(driver, function)(*arguments)
     except AttributeError as error:
         raise DeviceMemoryError(f"this driver has no {function}") from error
     if code:
-        said = ctypes.c_char_p()
-        driver.cuGetErrorString(code, ctypes.byref(said))
-        raise DeviceMemoryError(f"{function}: {(said.value or b'').decode() or code}")
+        text = ctypes.c_char_p()
+        driver.cuGetErrorString(code, ctypes.byref(text))
+        raise DeviceMemoryError(f"{function}: {(text.value or b'').decode() or code}")
 
 
 def share_allocations() -> None:
-    """From now on torch allocates memory of a kind that can be handed over. Before its first
-    allocation."""
+    """Let torch allocate memory of a kind that can be handed over. Before its first allocation."""
     import torch
 
     # a version that knows no such setting: what it allocates is copied then
@@ -88,28 +83,28 @@ class _DeviceMapping:
 
     def __init__(self, handles: Sequence[tuple[int, int]], *, writable: bool) -> None:
         self.nbytes, self.address, self._mapped = sum(size for _, size in handles), 0, 0
-        address = _number()
-        _ask(
+        address = Number()
+        call_driver(
             "cuMemAddressReserve",
             ctypes.byref(address),
-            _size(self.nbytes),
-            _size(0),
-            _number(0),
-            _number(0),
+            Size(self.nbytes),
+            Size(0),
+            Number(0),
+            Number(0),
         )
         self.address = address.value
         for handle, size in handles:
-            _ask(
+            call_driver(
                 "cuMemMap",
-                _number(self.address + self._mapped),
-                _size(size),
-                _size(0),
-                _number(handle),
-                _number(0),
+                Number(self.address + self._mapped),
+                Size(size),
+                Size(0),
+                Number(handle),
+                Number(0),
             )
             self._mapped += size
         access = _Access(_Location(_DEVICE, 0), _READ_WRITE if writable else _READ)
-        _ask("cuMemSetAccess", address, _size(self.nbytes), ctypes.byref(access), _size(1))
+        call_driver("cuMemSetAccess", address, Size(self.nbytes), ctypes.byref(access), Size(1))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -123,14 +118,14 @@ class _DeviceMapping:
     def __del__(self) -> None:
         # the context is broken, or gone, or the interpreter is: so is the mapping
         with contextlib.suppress(Exception):
-            _ask("cuCtxSynchronize")
+            call_driver("cuCtxSynchronize")
             if self._mapped:
-                _ask("cuMemUnmap", _number(self.address), _size(self._mapped))
+                call_driver("cuMemUnmap", Number(self.address), Size(self._mapped))
             if self.address:
-                _ask("cuMemAddressFree", _number(self.address), _size(self.nbytes))
+                call_driver("cuMemAddressFree", Number(self.address), Size(self.nbytes))
 
 
-def mapped(handles: Sequence[tuple[int, int]], *, writable: bool) -> Any:
+def map_allocations(handles: Sequence[tuple[int, int]], *, writable: bool) -> Any:
     """A tensor of bytes over allocations (handle, bytes) one behind the other. The memory stays as
     long as a tensor lies there, also when the handles were released."""
     import torch
@@ -138,24 +133,24 @@ def mapped(handles: Sequence[tuple[int, int]], *, writable: bool) -> Any:
     return torch.as_tensor(_DeviceMapping(handles, writable=writable), device="cuda")
 
 
-def imported(fd: int) -> int:
+def import_allocation(fd: int) -> int:
     """The allocation behind a descriptor."""
-    handle = _number()
-    _ask("cuMemImportFromShareableHandle", ctypes.byref(handle), _pointer(fd), _DESCRIPTOR)
+    handle = Number()
+    call_driver("cuMemImportFromShareableHandle", ctypes.byref(handle), Pointer(fd), _DESCRIPTOR)
     return handle.value
 
 
 def release(handle: int) -> None:
     """Let go of an allocation: it is freed once nobody holds or maps it."""
     with contextlib.suppress(Exception):  # the context is gone, or the interpreter
-        _ask("cuMemRelease", _number(handle))
+        call_driver("cuMemRelease", Number(handle))
 
 
-def opened(fd: int, nbytes: int, *, writable: bool) -> Any:
+def map_descriptor(fd: int, nbytes: int, *, writable: bool) -> Any:
     """A tensor over what another process has created, of exactly so many bytes."""
-    handle = imported(fd)
+    handle = import_allocation(fd)
     try:
-        return mapped([(handle, nbytes)], writable=writable)
+        return map_allocations([(handle, nbytes)], writable=writable)
     finally:
         release(handle)
 
@@ -166,36 +161,38 @@ class DeviceRegion:
 
     def __init__(self, nbytes: int) -> None:
         granularity, properties, handle = (
-            _size(),
+            Size(),
             _Properties(_PINNED, _DESCRIPTOR, _Location(_DEVICE, 0)),
-            _number(),
+            Number(),
         )
-        _ask(
+        call_driver(
             "cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(properties), 0
         )
         self.nbytes = max(1, -(-nbytes // granularity.value)) * granularity.value
-        _ask(
+        call_driver(
             "cuMemCreate",
             ctypes.byref(handle),
-            _size(self.nbytes),
+            Size(self.nbytes),
             ctypes.byref(properties),
-            _number(0),
+            Number(0),
         )
         self._handle = handle.value
-        self.bytes = mapped([(self._handle, self.nbytes)], writable=True)
+        self.bytes = map_allocations([(self._handle, self.nbytes)], writable=True)
 
     def export(self) -> int:
         """A descriptor; the caller closes it."""
-        return _exported(self._handle)
+        return _export_handle(self._handle)
 
     def __del__(self) -> None:
         if handle := getattr(self, "_handle", 0):
             release(handle)
 
 
-def _exported(handle: int) -> int:
+def _export_handle(handle: int) -> int:
     fd = ctypes.c_int()
-    _ask("cuMemExportToShareableHandle", ctypes.byref(fd), _number(handle), _DESCRIPTOR, _number(0))
+    call_driver(
+        "cuMemExportToShareableHandle", ctypes.byref(fd), Number(handle), _DESCRIPTOR, Number(0)
+    )
     return fd.value
 
 
@@ -227,122 +224,24 @@ def is_still(page: DevicePage) -> bool:
     return _handle(page.address) == page.handle
 
 
-def shown(page: DevicePage) -> int | None:
+def export(page: DevicePage) -> int | None:
     """A descriptor of an allocation that another process may map; the caller closes it. None where
     it was not made to be handed over. The allocation is kept for good: no other one will have its
     handle."""
-    handle = _number()
+    handle = Number()
     try:
-        _ask("cuMemRetainAllocationHandle", ctypes.byref(handle), _pointer(page.address))
-        return _exported(handle.value)
+        call_driver("cuMemRetainAllocationHandle", ctypes.byref(handle), Pointer(page.address))
+        return _export_handle(handle.value)
     except DeviceMemoryError:
         return None
 
 
 def _handle(address: int) -> int:
     """Of the allocation at an address, 0 without one."""
-    handle = _number()
+    handle = Number()
     try:
-        _ask("cuMemRetainAllocationHandle", ctypes.byref(handle), _pointer(address))
+        call_driver("cuMemRetainAllocationHandle", ctypes.byref(handle), Pointer(address))
     except DeviceMemoryError:
         return 0
     release(handle.value)
     return handle.value
-
-
-# A kernel of one thread that ends when a word (of which it gets the address) is at least a value,
-# modulo 2^32, or after two minutes. In PTX, which the driver itself compiles.
-_HOLD = b"""
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry hold(.param .u64 word, .param .u32 value)
-{
-  .reg .pred %reached, %late;
-  .reg .s32 %now, %wanted, %left;
-  .reg .u64 %address, %begin, %time;
-  ld.param.u64 %address, [word];
-  ld.param.s32 %wanted, [value];
-  mov.u64 %begin, %globaltimer;
-again:
-  ld.volatile.global.s32 %now, [%address];
-  sub.s32 %left, %now, %wanted;
-  setp.ge.s32 %reached, %left, 0;
-  @%reached bra over;
-  mov.u64 %time, %globaltimer;
-  sub.u64 %time, %time, %begin;
-  setp.gt.u64 %late, %time, 120000000000;
-  @%late bra over;
-  bra again;
-over:
-  ret;
-}
-"""
-
-
-@cache
-def _hold() -> Any:
-    module, function = _pointer(), _pointer()
-    _ask("cuModuleLoadData", ctypes.byref(module), _HOLD)
-    _ask("cuModuleGetFunction", ctypes.byref(function), module, b"hold")
-    return function
-
-
-class SharedWords:
-    """A page of host memory that two processes and their streams see."""
-
-    def __init__(self, fd: int) -> None:
-        self._memory = mmap.mmap(fd, WORDS_BYTES)
-        self._words = (ctypes.c_uint32 * 16).from_buffer(self._memory)
-        address = ctypes.addressof(self._words)
-        _ask("cuMemHostRegister_v2", _pointer(address), _size(WORDS_BYTES), 3)  # portable, mapped
-        there = _number()
-        _ask("cuMemHostGetDevicePointer_v2", ctypes.byref(there), _pointer(address), 0)
-        self._there = there.value
-
-    @staticmethod
-    def file() -> int:
-        """A descriptor of such a page."""
-        fd = memory_files.create("words", WORDS_BYTES)
-        memory_files.seal(fd, writable=True)
-        return fd
-
-    def __getitem__(self, word: int) -> int:
-        return self._words[word]
-
-    def __setitem__(self, word: int, value: int) -> None:
-        self._words[word] = value
-
-    def hold_on(self, stream: int, word: int, value: int) -> None:
-        """As `await_on`, by a kernel that looks at the word: other streams that wait for this one
-        are as they would be behind any work (behind a wait of the driver's they begin up to 2 ms
-        late on an H200)."""
-        there, wanted = _number(self._there + 4 * word), ctypes.c_uint32(value)
-        arguments = (_pointer * 2)(ctypes.addressof(there), ctypes.addressof(wanted))
-        _ask("cuLaunchKernel", _hold(), 1, 1, 1, 1, 1, 1, 0, _pointer(stream), arguments, None)
-
-    def await_on(self, stream: int, word: int, value: int) -> None:
-        """What is put into the stream from here on waits until the word is at least that (modulo
-        2^32)."""
-        _ask(
-            "cuStreamWaitValue32_v2",
-            _pointer(stream),
-            _number(self._there + 4 * word),
-            ctypes.c_uint32(value),
-            0,
-        )
-
-    def write_on(self, stream: int, word: int, value: int) -> None:
-        """Set the word once everything before it in the stream is done."""
-        _ask(
-            "cuStreamWriteValue32_v2",
-            _pointer(stream),
-            _number(self._there + 4 * word),
-            ctypes.c_uint32(value),
-            0,
-        )
-
-    def close(self) -> None:
-        """No stream uses it any more."""
-        with contextlib.suppress(DeviceMemoryError):
-            _ask("cuMemHostUnregister", _pointer(ctypes.addressof(self._words)))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..wire import device_memory, frames
+from ..wire import frames, stream_words
 from ..wire.layouts import Layout
 from . import call_form, guarded_memory, guards, operators, running
 from .window import Window
@@ -21,8 +21,8 @@ class ShownHost:
     """Mixed into a host, which has the models and the socket."""
 
     window: Window | None = None
-    _held: Any = None  # the outputs of the last burst: the judge reads them where they lie
-    _longer: Sequence[list[Any]] = ()  # those of single calls before it that are held on to
+    _outputs: Any = None  # the outputs of the last burst: the judge reads them where they lie
+    _retained: Sequence[list[Any]] = ()  # those of single calls before it that are held on to
     _events: Any = None
 
     def on_window(self: Any, fds: list[int], nbytes: int) -> None:
@@ -34,8 +34,9 @@ class ShownHost:
             self.window.replace(fds[0], nbytes)
             return
         self.window = Window(fds[0], nbytes, fds[1])
-        some = torch.zeros(1, device="cuda")
-        self.window.show([[some]], [(some.shape, some.dtype, some.nbytes)], self.tell)
+        output = torch.zeros(1, device="cuda")
+        form = (output.shape, output.dtype, output.nbytes)
+        self.window.show([[output]], [form], self.send_allocation)
 
     def on_shown(
         self: Any,
@@ -52,7 +53,7 @@ class ShownHost:
         in the window, and the number of its layout. The rest is as in `on_burst`."""
         model = self.prepared[key]
         clock, recorder = self.clock(model.device), operators.Recorder() if record else None
-        self._held = None  # the judge has copied it
+        self._outputs = None  # the judge has copied it
         self.reply(frames.READY)
         if not frames.receive_bytes(self._sock, 16)[0]:
             os._exit(0)
@@ -62,18 +63,18 @@ class ShownHost:
             values = [guards.guard_inputs(value, model.device, guard) for value in values]
         arguments = [values[i] for i in order]
         clock.prepare(queue_ns)
-        with contextlib.ExitStack() as watching:
+        with contextlib.ExitStack() as watchers:
             for watcher in (guard, recorder):
                 if watcher is not None:
-                    watching.enter_context(watcher)
+                    watchers.enter_context(watcher)
             outputs, figures = running.run(model.call, arguments, clock)
         if guard is not None:
             guard.check()
-        said = self._show(model, outputs)
-        self._held = outputs
+        places = self._show(model, outputs)
+        self._outputs = outputs
         if guard is not None:
             guarded_memory.protect_unused()
-        return {"outputs": said, "operators": recorder.counts() if recorder else None}, figures
+        return {"outputs": places, "operators": recorder.counts() if recorder else None}, figures
 
     def on_queued(
         self: Any,
@@ -96,28 +97,28 @@ class ShownHost:
         words, (begin, end) = self.window.words, self._events
         model = self.prepared[key] if key else None
         arguments = self.window.inputs(layouts, sets)
-        self._held = None
+        self._outputs = None
         torch.cuda.synchronize()
         stream = torch.cuda.current_stream().cuda_stream
         gc.disable()
         before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
         if early:
-            words.await_on(stream, device_memory.GO, number)
-            words.write_on(stream, device_memory.DONE, number)
+            words.await_on(stream, stream_words.GO, number)
+            words.write_on(stream, stream_words.DONE, number)
         else:
-            words.hold_on(stream, device_memory.GO, number)
+            words.hold_on(stream, stream_words.GO, number)
         begin.record()
         if model is None:
             self.window.nothing()
         outputs = [model.call(inputs) for inputs in arguments] if model is not None else []
         end.record()
         queued = time.perf_counter_ns() - start
-        said = self._show(model, outputs) if model is not None else []
+        places = self._show(model, outputs) if model is not None else []
         if not early:
-            words.write_on(stream, device_memory.DONE, number)
+            words.write_on(stream, stream_words.DONE, number)
         after = resource.getrusage(resource.RUSAGE_SELF)
-        self._held = outputs
-        self.reply(frames.READY, said)
+        self._outputs = outputs
+        self.reply(frames.READY, places)
         torch.cuda.synchronize()
         gc.enable()
         return None, running.figures(int(begin.elapsed_time(end) * 1e6), before, after, queued)
@@ -125,10 +126,11 @@ class ShownHost:
     def on_hold(self, fds: list[int], place: int, calls: list[int]) -> None:
         """Hold on to the outputs of these calls of the last burst, in place of those of others that
         are held, from number `place` on; without calls, to none any more."""
-        some = [self._held[call] for call in calls]
-        kept = list(self._longer) if calls else []
-        kept[place : place + len(some)] = some
-        self._longer = kept
+        outputs = [self._outputs[call] for call in calls]
+        retained = list(self._retained) if calls else []
+        retained[place : place + len(outputs)] = outputs
+        self._retained = retained
 
     def _show(self: Any, model: Any, outputs: list[list[Any]]) -> list[list[Any]]:
-        return self.window.show(outputs, call_form.output_forms(model.outputs), self.tell)  # type: ignore[no-any-return]
+        forms = call_form.output_forms(model.outputs)
+        return self.window.show(outputs, forms, self.send_allocation)  # type: ignore[no-any-return]

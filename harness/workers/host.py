@@ -81,8 +81,8 @@ class Host(ShownHost):
             ).pack()
         )
 
-    def tell(self, address: int, nbytes: int, fd: int) -> None:
-        """Hand an allocation of this process's device memory over."""
+    def send_allocation(self, address: int, nbytes: int, fd: int) -> None:
+        """Hand over an allocation of this process's device memory."""
         socket.send_fds(
             self._sock,
             [frames.Reply(frames.MEMORY, self._sequence, 0, (address, nbytes)).pack()],

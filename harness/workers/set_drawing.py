@@ -44,7 +44,8 @@ def writers(fds: Sequence[int], sizes: Sequence[int]) -> list[Write]:
     if not sizes:
         return [partial(_write_to_file, fd) for fd in fds]
     regions = [
-        device_memory.opened(fd, size, writable=True) for fd, size in zip(fds, sizes, strict=True)
+        device_memory.map_descriptor(fd, size, writable=True)
+        for fd, size in zip(fds, sizes, strict=True)
     ]
     return [partial(buffers.put, region) for region in regions]
 

@@ -12,31 +12,32 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ..wire import buffers, device_memory
+from ..wire import buffers, device_memory, stream_words
 from ..wire.layouts import Layout
 from . import call_form, modules
 
-Tell = Callable[[int, int, int], None]  # address, bytes and descriptor of an allocation
+SendAllocation = Callable[[int, int, int], None]  # address, bytes and descriptor of an allocation
 
 
 class Window:
-    """The window of one worker, the words of its bursts, and what the judge knows of its memory."""
+    """The window of one worker, the words of its bursts, and the pages of its memory that the judge
+    maps."""
 
     def __init__(self, memory: int, nbytes: int, words: int) -> None:
         import torch
 
-        self._bytes = device_memory.opened(memory, nbytes, writable=False)
-        self.words = device_memory.SharedWords(words)
-        # by the number of a step of addresses
-        self._known: dict[int, device_memory.DevicePage] = {}
+        self._bytes = device_memory.map_descriptor(memory, nbytes, writable=False)
+        self.words = stream_words.SharedWords(words)
+        # pages that the judge maps, by the number of a step of addresses
+        self._pages: dict[int, device_memory.DevicePage] = {}
         self._tiny = torch.zeros(1, device="cuda")
         # what is loaded late is loaded now
-        self.words.hold_on(torch.cuda.current_stream().cuda_stream, device_memory.GO, 0)
+        self.words.hold_on(torch.cuda.current_stream().cuda_stream, stream_words.GO, 0)
         self.nothing()
 
     def replace(self, memory: int, nbytes: int) -> None:
-        """Another window instead."""
-        self._bytes = device_memory.opened(memory, nbytes, writable=False)
+        """Map another window instead."""
+        self._bytes = device_memory.map_descriptor(memory, nbytes, writable=False)
 
     def inputs(self, layouts: list[Layout], sets: list[tuple[int, int]]) -> list[Any]:
         """What will appear there. sets: of each where it starts, and the number of its layout."""
@@ -47,13 +48,13 @@ class Window:
         self._tiny.add_(1)
 
     def show(
-        self, calls: list[list[Any]], expected: call_form.Forms, tell: Tell
+        self, calls: list[list[Any]], expected: call_form.Forms, send: SendAllocation
     ) -> list[list[Any]]:
         """Where the outputs of all calls lie, one after the other: address and, unless it is
         contiguous, strides in elements. One in memory that cannot be shown, or in that of the
         inputs, which change once the calls are over, is replaced by a copy, in the lists as
         well."""
-        said = []
+        places = []
         for outputs in calls:
             if len(outputs) != len(expected):
                 raise modules.LoadError(
@@ -64,61 +65,60 @@ class Window:
             ):
                 if tensor.shape != shape or tensor.dtype != dtype:
                     raise call_form.form_error(tensor, shape, dtype)
-                found = outputs[number] = self._shown(tensor, tell)
-                said.append(
-                    [found.data_ptr(), None if found.is_contiguous() else list(found.stride())]
+                output = outputs[number] = self._in_mapped_memory(tensor, send)
+                places.append(
+                    [output.data_ptr(), None if output.is_contiguous() else list(output.stride())]
                 )
-        return said
+        return places
 
-    def _shown(self, tensor: Any, tell: Tell) -> Any:
-        """The tensor, or a copy of it, in memory that the judge knows."""
-        found = tensor.detach()
-        if found.numel() == 0:
-            return found
-        if call_form.spread_bytes(found.shape, found.stride(), found.itemsize) != found.nbytes:
+    def _in_mapped_memory(self, tensor: Any, send: SendAllocation) -> Any:
+        """The tensor, or a copy of it, in memory that the judge maps."""
+        output = tensor.detach()
+        if output.numel() == 0:
+            return output
+        if call_form.spread_bytes(output.shape, output.stride(), output.itemsize) != output.nbytes:
             # with gaps, or one element several times: to be copied by whoever made it so
-            found = found.contiguous()
-        if not (found.is_cuda and not self._holds(found) and self._is_known(found, tell)):
-            found = found.to("cuda", copy=True)
-            if not self._is_known(found, tell):
+            output = output.contiguous()
+        if not (output.is_cuda and not self._holds(output) and self._is_mapped(output, send)):
+            output = output.to("cuda", copy=True)
+            if not self._is_mapped(output, send):
                 text = (
                     "its outputs lie in device memory that cannot be shown to the judge: leave "
                     "torch's allocator as it is"
                 )
                 raise modules.LoadError("exception", text)
-        return found
+        return output
 
     def _holds(self, tensor: Any) -> bool:
         """Whether a tensor lies in the window."""
         return bool(0 <= tensor.data_ptr() - self._bytes.data_ptr() < len(self._bytes))
 
-    def _is_known(self, tensor: Any, tell: Tell) -> bool:
-        """Whether the judge knows all the memory around a tensor, now that it was told what is
-        new."""
+    def _is_mapped(self, tensor: Any, send: SendAllocation) -> bool:
+        """Whether the judge maps all the memory around a tensor, once it was sent what is new."""
         start = tensor.data_ptr()
         end = start + call_form.spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
         while start < end:
-            page = self._known.get(start // device_memory.STEP)
+            page = self._pages.get(start // device_memory.STEP)
             if page is None or not device_memory.is_still(page):
                 if page is not None:
                     self._forget(page)
                 page = device_memory.page(start)
-                fd = device_memory.shown(page) if page is not None else None
+                fd = device_memory.export(page) if page is not None else None
                 if page is None or fd is None:
                     return False
                 try:
-                    tell(page.address, page.nbytes, fd)
+                    send(page.address, page.nbytes, fd)
                 finally:
                     os.close(fd)
                 steps = range(
                     page.address // device_memory.STEP,
                     (page.address + page.nbytes) // device_memory.STEP,
                 )
-                self._known.update(dict.fromkeys(steps, page))
+                self._pages.update(dict.fromkeys(steps, page))
             start = page.address + page.nbytes
         return True
 
     def _forget(self, page: device_memory.DevicePage) -> None:
-        """An allocation that lies there no more. Once: what `shown` has kept of it is let go."""
-        self._known = {step: other for step, other in self._known.items() if other is not page}
+        """An allocation that lies there no more. Once: what `export` has kept of it is let go."""
+        self._pages = {step: other for step, other in self._pages.items() if other is not page}
         device_memory.release(page.handle)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...settings import DEVICE_MEMORY, through_host_memory
 from ...wire import device_memory, memory_files
-from ...wire.device_memory import STEP, DeviceMemoryError, DeviceRegion, SharedWords
+from ...wire.device_memory import STEP, DeviceMemoryError, DeviceRegion
 from ...wire.layouts import Layout
+from ...wire.stream_words import SharedWords
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..processes.worker import Worker
 from .input_sets import InputSet
@@ -109,7 +110,7 @@ class DeviceLink:
             at += allocation[1]
         if (first, last) not in self._mapped:
             try:
-                self._mapped[first, last] = device_memory.mapped(run, writable=False)
+                self._mapped[first, last] = device_memory.map_allocations(run, writable=False)
             except DeviceMemoryError as error:
                 raise Interfered(
                     f"device memory that it shows cannot be mapped: {error}"
@@ -142,7 +143,7 @@ class DeviceLink:
                 ends: kept for ends, kept in self._mapped.items() if not ends[0] <= old <= ends[1]
             }
         try:
-            self._allocations[address] = (device_memory.imported(fd), nbytes)
+            self._allocations[address] = (device_memory.import_allocation(fd), nbytes)
         except DeviceMemoryError as error:
             raise Interfered(f"what it shows is no device memory: {error}") from error
         self._starts.update(

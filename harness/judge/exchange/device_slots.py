@@ -23,8 +23,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...wire import buffers, frames
-from ...wire.device_memory import DONE, GO, STEP, SharedWords
+from ...wire.device_memory import STEP
 from ...wire.layouts import Layout
+from ...wire.stream_words import DONE, GO, SharedWords
 from ...workers import call_form
 from ..errors import Interfered, WorkerTimeout
 from ..processes.worker import Worker

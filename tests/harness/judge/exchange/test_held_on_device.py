@@ -41,7 +41,7 @@ class Told:
     @property
     def holds(self) -> list[int]:
         """Places of outputs."""
-        return [place for (place,) in self.host._longer]
+        return [place for (place,) in self.host._retained]
 
 
 def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tuple[bool, Told]:
@@ -56,7 +56,7 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
     held = HeldOnDevice(pool, looks=looks)
     for burst in range(bursts):
         held.tell(worker, 1.0)  # type: ignore[arg-type]
-        said, worker.host._held = [], []
+        said, worker.host._outputs = [], []
         for call in range(burst * CALLS, (burst + 1) * CALLS):
             number = place(call, worker.holds)
             start = number * EACH
@@ -64,7 +64,7 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
             memory[start + 96 : start + 104].view(torch.int64)[:] = call
             at = STEP + start
             said += [[at, [1, 4] if call % 2 else None], [0, None], [at + 96, None]]
-            worker.host._held.append([number])
+            worker.host._outputs.append([number])
         slots._lie = []
         copy(slots._copies(link, said, CALLS))
         slots._order()
@@ -111,10 +111,10 @@ def test_nothing_is_held_where_one_output_is_very_large() -> None:
 
 def test_a_worker_lets_go_of_all() -> None:
     host = ShownHost()
-    host._held = [["a"], ["b"], ["c"]]
+    host._outputs = [["a"], ["b"], ["c"]]
     host.on_hold([], place=0, calls=[0, 2])
-    host._held = [["d"]]
+    host._outputs = [["d"]]
     host.on_hold([], place=1, calls=[0])
-    assert host._longer == [["a"], ["d"]]
+    assert host._retained == [["a"], ["d"]]
     host.on_hold([], place=0, calls=[])
-    assert host._longer == []
+    assert host._retained == []
