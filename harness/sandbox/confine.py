@@ -16,7 +16,7 @@ import resource
 import tempfile
 from dataclasses import dataclass
 
-from . import syscalls, watcher
+from . import call_filter, syscalls, watcher
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys", "/nix")
 ETC = (
@@ -228,7 +228,7 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         os.setgroups([])
         os.setresgid(rules.user, rules.user, rules.user)
         os.setresuid(rules.user, rules.user, rules.user)
-    syscalls.no_new_privileges()
+    syscalls.forbid_new_privileges()
     syscalls.die_with_parent()  # again: the change of user has cleared it
     # libraries read /proc/self, and the process beside it counts its files; there is nobody else to
     # look
@@ -237,7 +237,7 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         with contextlib.suppress(OSError):
             syscalls.drop_capabilities()
         _landlock(rules)
-        syscalls.seccomp(
+        call_filter.install(
             pinned=bool(rules.cpus),
             alone=rules.level == "namespaces",
             tools=rules.tools,
@@ -253,13 +253,13 @@ def _landlock(rules: Confinement) -> None:
     # everything under the new root may be read; a kernel without landlock still has the binds
     if rules.level == "namespaces":
         if syscalls.landlock_abi():
-            syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/dev/null", *driver])
+            syscalls.restrict_paths(["/"], ["/tmp", "/dev/shm", "/dev/null", *driver])
     else:
         # a path rule cannot tell /proc/self from the rest, which compilers do without
         system = _system(rules) if rules.tools else SYSTEM
         processes = [] if rules.tools and rules.bare else ["/proc"]
         readable = [*system, *ETC, *rules.readable, *processes, "/dev", "/etc/passwd"]
-        syscalls.landlock(readable, [os.getcwd(), "/dev/null", *driver])
+        syscalls.restrict_paths(readable, [os.getcwd(), "/dev/null", *driver])
 
 
 def _address_space() -> int:

@@ -2,8 +2,7 @@
 through ctypes.
 
 Numbers are from the kernel's syscall tables of x86_64 and aarch64
-(include/uapi/asm-generic/unistd.h; -1 for a call that aarch64 does not have); structures from
-include/uapi/linux/{landlock,seccomp,filter}.h.
+(include/uapi/asm-generic/unistd.h); structures from include/uapi/linux/{landlock,seccomp}.h.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import platform
 import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
@@ -22,103 +20,8 @@ MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP = 1, 4, 22, 24
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
-_MACHINE = platform.machine()
-_ARM = _MACHINE == "aarch64"
-
-# What timed calls are made of is let through first: a candidate's filter is longer than a task's,
-# and equal kernels differed by 5 %.
-_TIMED = {"recvmsg": (47, 212), "sendmsg": (46, 211), "read": (0, 63)}
-# name: (x86_64, aarch64)
-_DENIED = {
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "perf_event_open": (298, 241), "bpf": (321, 280), "keyctl": (250, 219), "add_key": (248, 217),
-    "request_key": (249, 218), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
-    "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268), "userfaultfd": (323, 282),
-    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
-    "finit_module": (313, 273), "delete_module": (176, 106), "reboot": (169, 142),
-    "swapon": (167, 224), "swapoff": (168, 225),
-    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    "open_by_handle_at": (304, 265), "kcmp": (312, 272), "pidfd_getfd": (438, 438),
-    "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171), "acct": (163, 89), "quotactl": (179, 60), "syslog": (103, 116),
-    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsmount": (432, 432),
-    "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "memfd_secret": (447, 447),
-    "name_to_handle_at": (303, 264), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
-    "semget": (64, 190), "msgget": (68, 186),
-}  # fmt: skip
-# What is kept on a file besides its contents: it outlives the process that leaves it there, and
-# write seals do not cover it; and locks and watches on files that everybody sees, which live as
-# long as a descriptor, also one in flight.
-_DENIED_MARKS = {
-    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "getxattr": (191, 8),
-    "lgetxattr": (192, 9), "fgetxattr": (193, 10), "listxattr": (194, 11), "llistxattr": (195, 12),
-    "flistxattr": (196, 13), "removexattr": (197, 14), "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16), "setxattrat": (463, 463), "getxattrat": (464, 464),
-    "listxattrat": (465, 465), "removexattrat": (466, 466), "file_getattr": (468, 468),
-    "file_setattr": (469, 469), "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53),
-    "fchmodat2": (452, 452), "chown": (92, -1), "fchown": (93, 55), "lchown": (94, -1),
-    "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1), "futimesat": (261, -1),
-    "utimensat": (280, 88), "flock": (73, 32), "inotify_init": (253, -1),
-    "inotify_init1": (294, 26), "inotify_add_watch": (254, 27), "fanotify_init": (300, 262),
-}  # fmt: skip
-# What the kernel keeps in memory of files that everybody reads, and counters of locked pages, which
-# outlive the process too.
-_DENIED_MEMORY = {
-    "fadvise64": (221, 223), "cachestat": (451, 451), "mincore": (27, 232),
-    "process_madvise": (440, 440), "mlock": (149, 228), "munlock": (150, 229),
-    "mlockall": (151, 230), "munlockall": (152, 231), "mlock2": (325, 284),
-}  # fmt: skip
-# Counters of the whole machine that one process moves and a later one reads: of processes (in the
-# number of a descriptor for one), of mounts, of sessions.
-_DENIED_COUNTERS = {
-    "pidfd_open": (434, 434), "statmount": (457, 457), "listmount": (458, 458),
-    "setsid": (112, 157),
-}  # fmt: skip
-# What signals a process later, which SIGCONT does to one that is stopped as well.
-_DENIED_ALARMS = {
-    "timer_create": (222, 107), "setitimer": (38, 103), "alarm": (37, -1),
-    "timerfd_create": (283, 85), "mq_open": (240, 180), "mq_notify": (244, 184),
-    "io_setup": (206, 0), "io_submit": (209, 2),
-}  # fmt: skip
-# name: its number, which argument, values of it: the owner and the signal of a descriptor that
-# announces what happens to it, and hints and flags of a file; the signal at the end of a parent;
-# hiding from whoever counts its files; counters of sockets, and descriptors for processes.
-# F_GETLK, _SETLK, _SETLKW, _SETOWN, _SETSIG, _SETOWN_EX, _OFD_GETLK, _SETLK, _SETLKW, _SETLEASE,
-# _NOTIFY, _SET(_FILE)_RW_HINT
-_DENIED_REQUESTS = {
-    "fcntl": (
-        (72, 25),
-        1,
-        (5, 6, 7, 8, 10, 15, 36, 37, 38, 1024, 1026, 1036, 1038),
-    ),
-    # FIOASYNC, FIOSETOWN, SIOCSPGRP,
-    "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),
-    # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
-    "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
-    # MADV_COLD, _PAGEOUT, _POPULATE_READ, _POPULATE_WRITE, _COLLAPSE
-    "madvise": ((28, 233), 2, (20, 21, 22, 23, 25)),
-    "getsockopt": ((55, 209), 2, (57, 71, 77)),  # SO_COOKIE, _NETNS_COOKIE, _PEERPIDFD
-    "setsockopt": ((54, 208), 2, (76,)),  # SO_PASSPIDFD
-}
-# Memory files of its own: unmapped, or in flight in a socket, nobody can say whose they are. Where
-# memory is measured by them, only a driver of a device has any.
-_MEMORY_FILE = (319, 279)  # memfd_create
-_STATX, _STATX_MNT_ID_UNIQUE = (332, 291), 0x4000
-_IOCTLS_OF_NAMESPACES = 0xB700
-_F_SETFL, _O_ASYNC = 4, 0o20000
-_PREADV2 = (327, 286)  # its flags say whether a page is in memory, or drop it
-_STARTING = {"fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281)}
-_CLONE_PIDFD, _CLONE_THREAD, _X32 = 0x1000, 0x10000, 0x40000000
-# What reaches other processes of the same user, which a worker without process ids of its own can
-# name; and how a candidate is scheduled is the judge's affair.
-_DENIED_AMONG_OTHERS = {
-    "setpriority": (141, 140), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
-    "sched_setattr": (314, 274), "ioprio_set": (251, 30),
-}  # fmt: skip
-# the first argument says whose, 0 one's own
-_OWN_ONLY = {"prlimit64": (302, 261), "sched_setaffinity": (203, 122)}
-_CLONE, _CLONE3, _SOCKET = (220, 435, 198) if _ARM else (56, 435, 41)
-_AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+MACHINE = platform.machine()
+ARM = MACHINE == "aarch64"
 
 
 def _check(result: int, what: str) -> int:
@@ -133,12 +36,12 @@ def _call(number: int, *arguments: object) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Raises OSError where the kernel or a policy forbids it."""
+    """Enter new namespaces. Raises OSError where the kernel or a policy forbids it."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """mount(2). Raises OSError naming the target."""
+    """Call mount(2). Raises OSError naming the target."""
     result = _libc.mount(
         source.encode(),
         target.encode(),
@@ -150,7 +53,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def make_read_only(path: str) -> None:
-    """mount_setattr(2) over a whole mount tree: read-only, no set-uid."""
+    """Make a whole mount tree read-only, without set-uid: mount_setattr(2)."""
     # MOUNT_ATTR_RDONLY and _NOSUID have the same values
     attributes = struct.pack("<QQQQ", MS_RDONLY | MS_NOSUID, 0, 0, 0)
     at_recursive = 0x8000
@@ -162,17 +65,17 @@ def make_read_only(path: str) -> None:
 
 
 def pivot_root(new: str, old: str) -> None:
-    """pivot_root(2)."""
-    _check(_call(41 if _ARM else 155, new.encode(), old.encode()), "pivot_root")
+    """Call pivot_root(2)."""
+    _check(_call(41 if ARM else 155, new.encode(), old.encode()), "pivot_root")
 
 
 def detach(path: str) -> None:
-    """umount2(MNT_DETACH)."""
+    """Unmount a tree once nobody uses it: umount2(MNT_DETACH)."""
     _check(_libc.umount2(path.encode(), _MNT_DETACH), f"unmount {path}")
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the parent thread ends."""
+    """Have this process killed (SIGKILL) when the parent thread ends."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
 
 
@@ -187,8 +90,8 @@ class SignalAction(ctypes.Structure):
     )
 
 
-def only_ended_children() -> None:
-    """No SIGCHLD for children that stop or go on."""
+def ignore_stopped_children() -> None:
+    """Get no SIGCHLD for children that stop or go on."""
     sigchld, no_stopped = 17, 1
     _check(
         _libc.sigaction(sigchld, ctypes.byref(SignalAction(flags=no_stopped)), None), "sigaction"
@@ -196,29 +99,38 @@ def only_ended_children() -> None:
 
 
 def become_subreaper() -> None:
-    """Orphaned descendants become our children."""
+    """Make orphaned descendants our children."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def set_dumpable(on: bool) -> None:
-    """Off: other processes of the same user can neither trace this one nor read its memory through
-    /proc."""
+    """Set the dumpable flag. Off: other processes of the same user can neither trace this one nor
+    read its memory through /proc."""
     _check(_libc.prctl(_PR_SET_DUMPABLE, int(on), 0, 0, 0), "prctl")
 
 
-def no_new_privileges() -> None:
-    """Nothing executed from here on can gain rights."""
+def forbid_new_privileges() -> None:
+    """Let nothing executed from here on gain rights."""
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def drop_capabilities() -> None:
-    """Empty bounding, permitted, effective and inheritable sets."""
+    """Empty the bounding, permitted, effective and inheritable sets."""
     for capability in range(64):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break
     header = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0), 8)
     data = ctypes.create_string_buffer(24)
-    _check(_call(91 if _ARM else 126, header, data), "capset")
+    _check(_call(91 if ARM else 126, header, data), "capset")
+
+
+def set_filter(code: bytes, steps: int) -> None:
+    """Install a seccomp program of so many steps, each as struct sock_filter."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = ctypes.create_string_buffer(
+        struct.pack("<HxxxxxxQ", steps, ctypes.addressof(buffer)), 16
+    )
+    _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")
 
 
 def landlock_abi() -> int:
@@ -226,10 +138,10 @@ def landlock_abi() -> int:
     return max(0, _call(444, None, ctypes.c_size_t(0), 1))
 
 
-def landlock(readable: list[str], writable: list[str]) -> None:
-    """From here on only these paths can be opened: read and execute, or everything; and, where the
-    kernel knows how (6.12), only processes that are confined alike can be signalled. Needs
-    no_new_privileges()."""
+def restrict_paths(readable: list[str], writable: list[str]) -> None:
+    """Let only these paths be opened from here on: read and execute, or everything; and, where the
+    kernel knows how (6.12), only processes that are confined alike be signalled. By landlock. Needs
+    forbid_new_privileges()."""
     abi = landlock_abi()
     if abi < 1:
         raise OSError(95, "landlock is not in this kernel")
@@ -244,13 +156,13 @@ def landlock(readable: list[str], writable: list[str]) -> None:
     try:
         for paths, allowed in ((readable, read), (writable, rights)):
             for path in paths:
-                _landlock_path(ruleset, path, allowed)
+                _allow_path(ruleset, path, allowed)
         _check(_call(446, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)
 
 
-def _landlock_path(ruleset: int, path: str, allowed: int) -> None:
+def _allow_path(ruleset: int, path: str, allowed: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -265,125 +177,3 @@ def _landlock_path(ruleset: int, path: str, allowed: int) -> None:
             _check(_call(445, ruleset, 1, rule, 0), f"landlock_add_rule {path} ({number})")
     finally:
         os.close(fd)
-
-
-_Step = tuple[int, int, int, int]
-_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_OF, _GIVE = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they lie in struct seccomp_data
-_ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
-
-
-def seccomp(
-    *,
-    pinned: bool = False,
-    alone: bool = True,
-    tools: bool = False,
-    forks: bool = True,
-    memory_files: bool = True,
-) -> None:
-    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory
-    and queues that outlive it, sockets other than AF_UNIX, calls of other architectures. pinned:
-    and leaving the processors that it may use now. alone: no other process can be named from here.
-    tools: it may leave marks on files and in the kernel's memory of them, change how it is
-    scheduled, have itself signalled later, and read counters of the machine, as compilers do.
-    forks: it may start processes, not only threads. memory_files: it may make some."""
-    if _MACHINE not in _AUDIT_ARCH:
-        raise OSError(95, f"no seccomp filter for {_MACHINE}")
-    program = _program(
-        pinned=pinned, alone=alone, tools=tools, forks=forks, memory_files=memory_files
-    )
-    code = b"".join(struct.pack("<HBBI", *step) for step in program)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = ctypes.create_string_buffer(
-        struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(buffer)), 16
-    )
-    _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")
-
-
-def _program(
-    *, pinned: bool, alone: bool, tools: bool, forks: bool, memory_files: bool
-) -> list[_Step]:
-    program: list[_Step] = [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUAL, 1, 0, _AUDIT_ARCH[_MACHINE]),
-        (_GIVE, 0, 0, _REFUSE),
-        (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 0, 1, _X32),  # the same calls by other numbers
-        (_GIVE, 0, 0, _REFUSE),
-    ]
-    for numbers in _TIMED.values():
-        program += [(_EQUAL, 0, 1, numbers[_ARM]), (_GIVE, 0, 0, _ALLOW)]
-    if not tools:
-        for name, (numbers, argument, values) in _DENIED_REQUESTS.items():
-            own = _OWN_STEPS[name]() if name in _OWN_STEPS else []
-            program += _only(
-                numbers[_ARM],
-                argument,
-                [*own, *(step for value in values for step in _refused(value))],
-            )
-        program += _only(_PREADV2[_ARM], 5, [(_EQUAL, 1, 0, 0), (_GIVE, 0, 0, _REFUSE)])
-        program += _only(
-            _STATX[_ARM], 3, [(_ANY_OF, 0, 1, _STATX_MNT_ID_UNIQUE), (_GIVE, 0, 0, _REFUSE)]
-        )
-    denied = [
-        *_DENIED.values(),
-        *([] if alone and tools else _DENIED_AMONG_OTHERS.values()),
-        *([_OWN_ONLY["sched_setaffinity"]] if pinned else []),
-        *([] if memory_files else [_MEMORY_FILE]),
-    ]
-    for more in () if tools else (_DENIED_MARKS, _DENIED_MEMORY, _DENIED_COUNTERS, _DENIED_ALARMS):
-        denied += more.values()
-    denied += [] if forks else _STARTING.values()
-    for numbers in denied:
-        program += _refused(numbers[_ARM]) if numbers[_ARM] >= 0 else []
-    for numbers in [] if alone else _OWN_ONLY.values():
-        program += _only(numbers[_ARM], 0, [(_EQUAL, 1, 0, 0), (_GIVE, 0, 0, _REFUSE)])
-    # glibc then uses clone, whose flags can be read
-    program += [(_EQUAL, 0, 1, _CLONE3), (_GIVE, 0, 0, _MISSING)]
-    program += _only(_CLONE, 0, _cloning(tools=tools, forks=forks))
-    program += _only(_SOCKET, 0, [(_EQUAL, 1, 0, 1), (_GIVE, 0, 0, _REFUSE)])
-    return [*program, (_GIVE, 0, 0, _ALLOW)]
-
-
-def _only(number: int, argument: int, steps: list[_Step]) -> list[_Step]:
-    """A call that goes through unless `steps`, which see the lower half of one argument, refuse
-    it."""
-    body = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), *steps, (_GIVE, 0, 0, _ALLOW)]
-    return [(_EQUAL, 0, len(body), number), *body]
-
-
-def _refused(value: int) -> list[_Step]:
-    return [(_EQUAL, 0, 1, value), (_GIVE, 0, 0, _REFUSE)]
-
-
-def _asynchronous() -> list[_Step]:
-    """Of fcntl: flags with which a descriptor signals."""
-    steps = [
-        (_LOAD, 0, 0, _ARGUMENTS + 16),
-        (_ANY_OF, 0, 1, _O_ASYNC),
-        (_GIVE, 0, 0, _REFUSE),
-        (_GIVE, 0, 0, _ALLOW),
-    ]
-    return [(_EQUAL, 0, len(steps), _F_SETFL), *steps]
-
-
-def _of_namespaces() -> list[_Step]:
-    """Of ioctl: what asks namespaces for numbers that are never used again."""
-    return [
-        (_AND, 0, 0, 0xFF00),
-        *_refused(_IOCTLS_OF_NAMESPACES),
-        (_LOAD, 0, 0, _ARGUMENTS + 8),
-    ]
-
-
-_OWN_STEPS = {"fcntl": _asynchronous, "ioctl": _of_namespaces}
-
-
-def _cloning(*, tools: bool, forks: bool) -> list[_Step]:
-    steps = [(_ANY_OF, 0, 1, 0x7E020000), (_GIVE, 0, 0, _REFUSE)]  # namespaces
-    if not forks:
-        steps += [(_ANY_OF, 1, 0, _CLONE_THREAD), (_GIVE, 0, 0, _REFUSE)]
-    if not tools:  # a descriptor for the child; the signal at its end
-        steps += [(_ANY_OF, 0, 1, _CLONE_PIDFD), (_GIVE, 0, 0, _REFUSE)]
-        steps += [(_AND, 0, 0, 0xFF), (_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, 17), (_GIVE, 0, 0, _REFUSE)]
-    return steps

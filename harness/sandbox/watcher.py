@@ -19,7 +19,7 @@ def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) 
     alone. namespace: this process is the first of a PID namespace, and everything in the namespace
     ends with it; otherwise it is a subreaper."""
     # the judge stops workers again and again, and each look at the memory takes time
-    syscalls.only_ended_children()
+    syscalls.ignore_stopped_children()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     status, peak = 0, 0
     with contextlib.suppress(ChildProcessError):

@@ -18,7 +18,7 @@ from harness.judge.errors import Refused, WorkerDied, WorkerFailed
 from harness.judge.processes import bubblewrap
 from harness.judge.processes.freezing import descendants, turns
 from harness.judge.processes.worker import ForkServer, Worker
-from harness.sandbox import syscalls
+from harness.sandbox import call_filter, syscalls
 from harness.sandbox.confine import Confinement
 from harness.wire import memory_files
 from kevolve_mcp.errors import TaskRefused
@@ -221,7 +221,9 @@ def refusals(calls: dict[str, tuple[tuple[int, int], tuple[int, ...]]]) -> str:
 
 @pytest.mark.parametrize("level", LEVELS[:3])
 def test_no_mark_is_left_on_a_file(server: Servers, tmp_path: Path, level: str) -> None:
-    marks = {name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_MARKS.items()}
+    marks = {
+        name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in call_filter._DENIED_MARKS.items()
+    }
     assert attempt(server, level, tmp_path, refusals(marks)) is None
     for line in (
         "os.setxattr(1, 'user.x', b'x')",
@@ -242,7 +244,7 @@ def test_no_mark_is_left_on_a_file(server: Servers, tmp_path: Path, level: str) 
 def test_it_neither_asks_nor_says_what_the_kernel_keeps_in_memory(
     server: Servers, tmp_path: Path, level: str
 ) -> None:
-    denied = {**syscalls._DENIED_MEMORY, **syscalls._DENIED_AMONG_OTHERS}
+    denied = {**call_filter._DENIED_MEMORY, **call_filter._DENIED_AMONG_OTHERS}
     lines = refusals({name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in denied.items()})
     assert attempt(server, level, tmp_path, lines) is None
     lines = """
@@ -263,7 +265,7 @@ vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 1)
 preadv2 = lambda flags: libc.syscall(*map(ctypes.c_long, (PREADV2, file, ctypes.addressof(vector), 1, 0, 0, flags)))
 assert preadv2(0) == 1
 assert preadv2(os.RWF_NOWAIT) == -1 and ctypes.get_errno() == 1
-""".replace("PREADV2", str(syscalls._PREADV2[syscalls._ARM]))  # noqa: E501
+""".replace("PREADV2", str(call_filter._PREADV2[syscalls.ARM]))  # noqa: E501
     assert attempt(server, level, tmp_path, lines) is None
 
 
@@ -271,10 +273,12 @@ assert preadv2(os.RWF_NOWAIT) == -1 and ctypes.get_errno() == 1
 def test_no_counter_of_the_machine_carries_a_word(
     server: Servers, tmp_path: Path, level: str
 ) -> None:
-    counters = {n: (numbers, (-1, 0, 0, 0, 0)) for n, numbers in syscalls._DENIED_COUNTERS.items()}
-    counters["clone with a descriptor"] = ((syscalls._CLONE,) * 2, (17 | 0x1000, 0, 0, 0, 0))
-    counters["statx"] = (syscalls._STATX, (-1, 0, 0, 0x4FFF, 0))
-    counters["memfd_create"] = (syscalls._MEMORY_FILE, (0, 0))
+    counters = {
+        n: (numbers, (-1, 0, 0, 0, 0)) for n, numbers in call_filter._DENIED_COUNTERS.items()
+    }
+    counters["clone with a descriptor"] = ((call_filter._CLONE,) * 2, (17 | 0x1000, 0, 0, 0, 0))
+    counters["statx"] = (call_filter._STATX, (-1, 0, 0, 0x4FFF, 0))
+    counters["memfd_create"] = (call_filter._MEMORY_FILE, (0, 0))
     assert attempt(server, level, tmp_path, refusals(counters)) is None
     lines = """
 import fcntl, os, socket
@@ -342,7 +346,7 @@ def test_the_processor_is_known_where_it_is_not_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", LEVELS[:3])
 def test_nothing_signals_it_later(server: Servers, tmp_path: Path, level: str) -> None:
     alarms = {
-        name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_ALARMS.items()
+        name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in call_filter._DENIED_ALARMS.items()
     }
     assert attempt(server, level, tmp_path, refusals(alarms)) is None
     lines = """
@@ -371,7 +375,7 @@ assert libc.prctl(1, signal.SIGCONT, 0, 0, 0) == -1 and ctypes.get_errno() == 1
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.syscall(CLONE, signal.SIGCONT, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 1
 assert len(refused) == 8, refused
-""".replace("CLONE", str(syscalls._CLONE))
+""".replace("CLONE", str(call_filter._CLONE))
     assert attempt(server, level, tmp_path, lines) is None
 
 
@@ -420,7 +424,7 @@ for name, start in {
     raise RuntimeError(name)
 if FORK >= 0:
     assert libc.syscall(FORK) == -1 and ctypes.get_errno() == 1
-""".replace("FORK", str(-1 if syscalls._ARM else 57))
+""".replace("FORK", str(-1 if syscalls.ARM else 57))
     assert attempt(server, level, tmp_path, lines, forks=False) is None
 
 
