@@ -207,6 +207,7 @@ def prepare(
             state=pool.describe["state"],
             seed=pool.seed,
             upstream=pool.upstream,
+            trained=pool.trained,
             device=context.task.family.TORCH_DEVICE,
         )
         set_state(worker, pool, 0)

@@ -60,7 +60,7 @@ class CallForm:
         class Nothing(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                of_inputs = sum(_is_floating(leaf) for leaf in inputs)
+                of_inputs = sum(_has_gradient(leaf) for leaf in inputs)
                 self.values = torch.nn.ParameterList(
                     torch.empty(shape, dtype=dtype) for shape, dtype, _ in gradients[of_inputs:]
                 )
@@ -95,10 +95,11 @@ def form_error(tensor: Any, shape: Any, dtype: Any) -> LoadError:
     return LoadError("dtype", f"an output is {tensor.dtype}, the reference's is {dtype}")
 
 
-def _is_floating(leaf: dict[str, Any]) -> bool:
+def _has_gradient(leaf: dict[str, Any]) -> bool:
     import torch
 
-    return bool(getattr(torch, leaf["dtype"]).is_floating_point)
+    dtype = getattr(torch, leaf["dtype"])
+    return bool(dtype.is_floating_point or dtype.is_complex)
 
 
 def spread_bytes(shape: Any, strides: Any, item: int) -> int:

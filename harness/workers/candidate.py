@@ -66,10 +66,12 @@ class CandidateHost(host.Host):
         state: dict[str, list[Any]],
         seed: int,
         upstream: list[int],
+        trained: list[str],
         device: str = "cpu",
     ) -> None:
-        """Construct the model for one case. upstream: see model_calls.forward. Descriptors: init
-        inputs and, where outputs are not shown where they lie, output slots."""
+        """Construct the model for one case. upstream: see model_calls.forward. trained: the
+        reference's names of the parameters whose gradients are asked. Descriptors: init inputs
+        and, where outputs are not shown where they lie, output slots."""
         if self._recorder is not None:
             self._recorder.case = key
         # a constructor may keep them or write into them, as the reference's may
@@ -78,9 +80,12 @@ class CandidateHost(host.Host):
         if not placement.is_host(device) and hasattr(model, "to"):
             model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
+        _require_gradients({name: targets[name] for name in trained})
         mapped = memory_files.map_shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
         self.prepared[key] = PreparedModel(
-            model_calls.forward(model, upstream, outputs["form"]),
+            model_calls.forward(
+                model, upstream, outputs["form"], [targets[name] for name in trained]
+            ),
             outputs,
             mapped,
             slot_bytes,
@@ -123,6 +128,17 @@ class CandidateHost(host.Host):
         if "error" in answer:
             raise native.NativeError(answer["error"])
         return native.BuiltFile(f"/proc/self/fd/{fds[0]}", answer["symbols"], answer["identity"])
+
+
+def _require_gradients(parameters: dict[str, Any]) -> None:
+    """Raises LoadError where one is a buffer or is kept from being trained."""
+    fixed = [name for name, tensor in parameters.items() if not tensor.requires_grad]
+    if fixed:
+        raise modules.LoadError(
+            "parameter_mismatch",
+            f"these require gradients in the reference and not here: {', '.join(fixed)}. Make "
+            "each an nn.Parameter, as the reference does",
+        )
 
 
 def _fill_fresh(on: bool) -> None:

@@ -100,6 +100,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "held_bytes": tensor_relations.held_bytes(calls.first, inputs),
         "call_s": calls.seconds,
         "upstream": upstream,
+        "trained": list(model_calls.trained_parameters(model)) if upstream else [],
         "terms": calls.recorder.terms,
         "pointwise": calls.recorder.pointwise,
         "roundoff": roundoff,

@@ -21,12 +21,16 @@ _NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
 
 
 def forward(
-    model: Callable[..., Any], upstream: Sequence[int] = (), form: str = ""
+    model: Callable[..., Any],
+    upstream: Sequence[int] = (),
+    form: str = "",
+    parameters: Sequence[Any] | None = None,
 ) -> Callable[[Any], list[Any]]:
     """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow
     back; the last inputs are the gradients with respect to these, one each, and the outputs are
-    followed by the gradients of the floating inputs and the parameters. form: what forward has to
-    return (see form_of), "" for anything."""
+    followed by the gradients of the floating and complex inputs and of `parameters`, None for the
+    model's own that are trained. form: what forward has to return (see form_of), "" for
+    anything."""
     import torch
 
     if not upstream:
@@ -40,10 +44,11 @@ def forward(
         return plain
 
     count = len(upstream)
+    trained = list(trained_parameters(model).values()) if parameters is None else parameters
 
     def backward(inputs: Any) -> list[Any]:
         leaves, sources = _leaves(inputs[:-count])
-        sources += list(model.parameters()) if hasattr(model, "parameters") else []
+        sources += trained
         outputs = flatten(model(*leaves), form)
         pairs = [
             (_root(outputs, number, gradient), gradient)
@@ -90,12 +95,19 @@ def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
     raise LoadError("structure", _NO_GRADIENTS)
 
 
+def trained_parameters(model: Any) -> dict[str, Any]:
+    """The parameters that require gradients, by name; {} for a function."""
+    named = model.named_parameters() if hasattr(model, "named_parameters") else ()
+    return {name: parameter for name, parameter in named if parameter.requires_grad}
+
+
 def _leaves(inputs: Any) -> tuple[list[Any], list[Any]]:
-    """The inputs with floating tensors as leaves of a graph, and these tensors alone, in order."""
+    """The inputs with floating and complex tensors as leaves of a graph, and these tensors alone,
+    in order."""
     sources = []
 
     def leaf(tensor: Any) -> Any:
-        if not tensor.is_floating_point():
+        if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor
         sources.append(tensor.detach().requires_grad_())
         return sources[-1]

@@ -249,7 +249,9 @@ class ReferenceHost(host.Host):
             model, targets = self.task.baseline(live, name)
             # the user chose the others
             form = live.outputs["form"] if name in ("eager", "compile") else ""
-            call = model_calls.forward(model, live.upstream, form)
+            trained = model_calls.trained_parameters(live.model) if live.upstream else {}
+            parameters = [targets[name] for name in trained] if targets else None
+            call = model_calls.forward(model, live.upstream, form, parameters)
             memory = memory_files.map_shared(fds[0], slots * slot_bytes) if fds else None
             self.prepared[f"{case}/{name}"] = PreparedModel(
                 call, live.outputs, memory, slot_bytes, self.task.device, targets

@@ -190,6 +190,11 @@ class CasePool:
         return list(self.describe["upstream"])
 
     @property
+    def trained(self) -> list[str]:
+        """Parameters whose gradients follow those of the inputs, by name."""
+        return list(self.describe["trained"])
+
+    @property
     def exact(self) -> bool:
         """Whether nothing is rounded: the reference only moves, chooses or compares values."""
         return not self.upstream and operators.is_exact(self.describe["operators"])
