@@ -23,7 +23,8 @@ def plan_layout(value: Any) -> Layout:
     Raises TypeError naming what cannot cross, also because it is too long.
 
     Each tensor ends (up to its alignment) at the end of a page, with an unused page before and
-    after it.
+    after it. A view that begins amid a line of its memory begins so here, too: a kernel may need
+    more alignment than the task's own inputs have.
     """
     leaves: list[dict[str, Any]] = []
     total = PAGE
@@ -54,9 +55,10 @@ def plan_layout(value: Any) -> Layout:
                 "stride": list(node.stride()),
                 "nbytes": extent * node.element_size(),
             }
-            used = -(-entry["nbytes"] // LINE) * LINE
+            begins = node.storage_offset() * node.element_size() % LINE
+            used = -(-(begins + entry["nbytes"]) // LINE) * LINE
             pages = -(-used // PAGE) * PAGE
-            entry["offset"] = total + pages - used
+            entry["offset"] = total + pages - used + begins
             total += pages + PAGE
             leaves.append(entry)
         elif _is_json_value(node):

@@ -39,6 +39,16 @@ def replaced(value: Any, tensors: Iterable[Any]) -> Any:
     return changed(value, lambda _: next(given))
 
 
+def fields_of(value: Any) -> tuple[str, ...]:
+    """The names by which a tuple's parts are asked for, () for a plain one: those of a named tuple,
+    or of what the framework returns (torch.max(x, dim) has values and indices)."""
+    kind = type(value)
+    if not isinstance(value, tuple) or kind is tuple:
+        return ()
+    names = getattr(kind, "_fields", None) or getattr(kind, "__match_args__", ())
+    return tuple(names) if len(names) == len(value) else ()
+
+
 def named(fields: Iterable[str], values: Iterable[Any]) -> Any:
     """A named tuple: one that has crossed has its fields, and no methods of its own."""
     return _kind(tuple(fields))._make(values)

@@ -7,14 +7,15 @@ of a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..wire.layouts import Layout
-from ..wire.nesting import changed
+from ..wire.nesting import changed, fields_of
 from .modules import LoadError
 
 TENSOR = "a tensor"
+_PLAIN_KEYS = (str, int, float, bool, type(None))
 # attributes that torch.compile leaves on a model's parameters; whoever reads an output asks none
 _COMPILER_MARKS = {"_dynamo_static_input_type"}
 _NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
@@ -137,11 +138,22 @@ def shape_difference(number: int, tensor: Any, reference: Any) -> str:
 
 
 def form_of(value: Any) -> str:
-    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "{'loss': a tensor}". A
-    list is as good as a tuple."""
+    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "(values: a tensor,
+    indices: a tensor)", "{'loss': a tensor}". A list is as good as a tuple. Raises
+    LoadError("structure") for a dict's key that is no plain value: nobody else could ask for it."""
     if isinstance(value, (list, tuple)):
-        return f"({', '.join(map(form_of, value))})"
+        forms: Iterable[str] = map(form_of, value)
+        if fields := fields_of(value):
+            forms = (f"{name}: {form}" for name, form in zip(fields, forms, strict=True))
+        return f"({', '.join(forms)})"
     if isinstance(value, dict):
+        for key in value:
+            if type(key) not in _PLAIN_KEYS:
+                raise LoadError(
+                    "structure",
+                    f"forward returns a dict with a key that is a {type(key).__name__}; strings, "
+                    "numbers, booleans and None can be keys",
+                )
         return f"{{{', '.join(f'{key!r}: {form_of(value[key])}' for key in sorted(value))}}}"
     return TENSOR
 
