@@ -29,8 +29,8 @@ def ceilings(
     exceeded: what a kernel went beyond; then they are measured again, and the higher one of each
     rate is kept. Raises CalledProcessError."""
     path = file(cache, device_key, method)
-    if exceeded is None and (found := kept(path)) is not None:
-        return found
+    if exceeded is None and (measured := kept(path)) is not None:
+        return measured
     environment = {
         **os.environ,
         NATIVE_CACHE: str(cache / "native"),
@@ -39,14 +39,14 @@ def ceilings(
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=300, check=True
     )
-    found = _read(json.loads(done.stdout.splitlines()[-1]))
+    measured = _read(json.loads(done.stdout.splitlines()[-1]))
     if exceeded is not None:
-        found = _higher(found, exceeded)
+        measured = _higher(measured, exceeded)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(to_json(found)))
+    part.write_text(json.dumps(to_json(measured)))
     os.replace(part, path)
-    return found
+    return measured
 
 
 def file(cache: Path, device_key: str, method: str) -> Path:

@@ -35,8 +35,8 @@ def changed(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def replaced(value: Any, tensors: Iterable[Any]) -> Any:
     """The same structure with these tensors, given in the order of its layout."""
-    given = iter(tensors)
-    return changed(value, lambda _: next(given))
+    replacements = iter(tensors)
+    return changed(value, lambda _: next(replacements))
 
 
 def named(fields: Iterable[str], values: Iterable[Any]) -> Any:

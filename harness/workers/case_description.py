@@ -136,7 +136,7 @@ class _CallPair:
 def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -> _CallPair:
     """Raises TaskProblem for a reference that returns nothing, writes to its inputs or is not
     deterministic."""
-    recorder, exports = operators.Recorder(), operators.Giving()
+    recorder, exports = operators.Recorder(), operators.ExportRecorder()
     before = [t.clone() for t in tensors_of(inputs)]
     with recorder, exports:
         first = task.attempt(lambda: call(inputs))

@@ -56,13 +56,13 @@ def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = 
     import torch
 
     generator = torch.Generator(device).manual_seed(seed)
-    found = []
+    gradients = []
     for shape, dtype in outputs:
         parts = [*shape, 2] if dtype.is_complex else shape
         signs = torch.randint(2, parts, generator=generator, device=device) * 2 - 1
         values = (torch.rand(parts, generator=generator, device=device) + 0.5) * signs
-        found.append((torch.view_as_complex(values) if dtype.is_complex else values).to(dtype))
-    return found
+        gradients.append((torch.view_as_complex(values) if dtype.is_complex else values).to(dtype))
+    return gradients
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
@@ -75,19 +75,19 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
         return inputs
     tensors = tensors_of(inputs)
     generator = torch.Generator(tensors[0].device if tensors else "cpu").manual_seed(seed)
-    found: list[Any] = replaced(inputs, _varied(tensors, family, generator))
-    return found
+    variation: list[Any] = replaced(inputs, _varied(tensors, family, generator))
+    return variation
 
 
 def _varied(tensors: list[Any], family: str, generator: Any) -> list[Any]:
     if family == "named":
         return _named(tensors, generator)
-    chosen = set(range(len(tensors)))
+    numbers = set(range(len(tensors)))
     if family == "special":
         floating = [i for i, t in enumerate(tensors) if t.is_floating_point() and t.numel()]
-        chosen = {floating[_index(len(floating), generator)]} if floating else set()
+        numbers = {floating[_index(len(floating), generator)]} if floating else set()
     return [
-        _vary(t, family, generator) if i in chosen and t.numel() else t
+        _vary(t, family, generator) if i in numbers and t.numel() else t
         for i, t in enumerate(tensors)
     ]
 
@@ -155,7 +155,7 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
     range, of rows that do not count, change nothing."""
     import torch
 
-    found = list(inputs)
+    results = list(inputs)
     tensors = [(at, t) for at, t in enumerate(inputs) if t.numel()]
     for at, tensor in tensors:
         pairs = [
@@ -180,8 +180,8 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
         room = torch.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
         )
-        found[at] = room.copy_(tensor).scatter_(axis, index, likely)
-    return found
+        results[at] = room.copy_(tensor).scatter_(axis, index, likely)
+    return results
 
 
 def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
@@ -250,19 +250,19 @@ def _moved(values: Any, generator: Any) -> Any:
     import torch
 
     axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
-    chosen = [axis for axis in axes if _draw(generator) < 0.5] or axes[:1]
-    if axes and len(chosen) == len(axes):  # such a slice would be one value
-        chosen.pop(_index(len(axes), generator))
-    shape = [extent if axis in chosen else 1 for axis, extent in enumerate(values.shape)]
+    moved_axes = [axis for axis in axes if _draw(generator) < 0.5] or axes[:1]
+    if axes and len(moved_axes) == len(axes):  # such a slice would be one value
+        moved_axes.pop(_index(len(axes), generator))
+    shape = [extent if axis in moved_axes else 1 for axis, extent in enumerate(values.shape)]
 
-    def drawn() -> Any:
+    def uniform() -> Any:
         return torch.rand(shape, generator=generator, device=values.device)
 
-    moves = drawn() < MOVED_SHARE
+    moves = uniform() < MOVED_SHARE
     moves.view(-1)[_index(moves.numel(), generator)] = True
     lowest, highest = float(values.min()), float(values.max())
-    width = torch.where(moves, NARROWEST + (WIDEST - NARROWEST) * drawn(), 1.0)
-    start = lowest * (1 - width) + drawn() * (1 - width) * (highest - lowest)
+    width = torch.where(moves, NARROWEST + (WIDEST - NARROWEST) * uniform(), 1.0)
+    start = lowest * (1 - width) + uniform() * (1 - width) * (highest - lowest)
     return values.mul_(width.to(values.dtype)).add_(start.to(values.dtype))
 
 
@@ -286,10 +286,10 @@ def _ties(values: Any, generator: Any) -> Any:
     import torch
 
     flat = values.view(-1)
-    some = flat[torch.randint(flat.numel(), (2,), generator=generator, device=flat.device)]
+    random = flat[torch.randint(flat.numel(), (2,), generator=generator, device=flat.device)]
     # the ends of the range among them: of levels that lie close together by chance, differences
     # lose what honest sums round
-    levels = torch.cat([flat[flat.argmin()][None], flat[flat.argmax()][None], some])
+    levels = torch.cat([flat[flat.argmin()][None], flat[flat.argmax()][None], random])
     return levels[torch.randint(4, (flat.numel(),), generator=generator, device=flat.device)].view(
         values.shape
     )

@@ -22,8 +22,8 @@ def doubled(inputs: list[Any]) -> Any:
 def precise(model: Any, upstream: list[int], inputs: list[Any]) -> tuple[Any, bool]:
     """The model in float64, if it can run so, and whether it can."""
     try:
-        found = double(model)
-        model_calls.forward(found, upstream)(doubled(inputs))
+        precise_model = double(model)
+        model_calls.forward(precise_model, upstream)(doubled(inputs))
     except Exception:  # a dtype written into the reference; the caller reports it as a note
         return model, False
-    return found, True
+    return precise_model, True

@@ -74,15 +74,15 @@ def dispatch_ns(without_kernel: Callable[..., Any], inputs: Any) -> int:
     if idle is None:
         return 0
     nothing.forward = lambda *given: None
-    costs = []
+    differences = []
     with torch.no_grad():
         for _ in range(DECISIONS):
             whole, part = (
                 over_and_over(partial(_spread, module), inputs, DECISIONS, clock)
                 for module in (idle, nothing)
             )
-            costs.append((whole - part) / DECISIONS)
-    return max(1, round(median(costs)))
+            differences.append((whole - part) / DECISIONS)
+    return max(1, round(median(differences)))
 
 
 def _spread(module: Callable[..., Any], inputs: Any) -> Any:
