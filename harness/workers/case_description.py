@@ -59,12 +59,12 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             **dense_layout(plan_layout(calls.first)),
             "form": model_calls.form_of(returned),
         }
-        precise, doubled = high_precision.precise(model, upstream, inputs)
-        wide = high_precision.doubled(inputs) if doubled else inputs
+        precise, doubled = high_precision.precise_model(model, upstream, inputs)
+        wide = high_precision.to_double(inputs) if doubled else inputs
         counts = calls.recorder.counts()
         roundoff = (
             rounding.unit(call, inputs, model_calls.forward(precise, upstream), wide)
-            if rounding.among(counts)
+            if rounding.includes_rounding(counts)
             else 0.0
         )
         task.cases[name] = LiveCase(

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..wire.nesting import replaced, tensors_of
+from ..wire.nesting import replace_tensors, tensors_of
 from .family_values import FLOATING, change_integers, change_mask, pick
 
 _WIDE = ("float64", "float32", "bfloat16", "float16")
@@ -71,7 +71,7 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
         return inputs
     tensors = tensors_of(inputs)
     generator = torch.Generator(tensors[0].device if tensors else "cpu").manual_seed(seed)
-    variation: list[Any] = replaced(inputs, _varied(tensors, family, generator))
+    variation: list[Any] = replace_tensors(inputs, _varied(tensors, family, generator))
     return variation
 
 

@@ -55,7 +55,7 @@ class _Argument:
     divided: bool
 
 
-def among(names: Iterable[str]) -> bool:
+def includes_rounding(names: Iterable[str]) -> bool:
     """Whether one of these operators, by full name, rounds to whole numbers."""
     return any(_is_rounding(name.split(".")[1]) for name in names if "." in name)
 

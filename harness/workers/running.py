@@ -37,7 +37,7 @@ MOST_RUNS, ENOUGH_NS = 5, 50_000_000  # of one call over and over
 DECISIONS = 20  # pairs of runs, and calls of each
 
 
-def over_and_over(
+def repeated_calls_ns(
     call: Callable[[Any], Any],
     inputs: Any,
     count: int,
@@ -78,14 +78,14 @@ def dispatch_ns(without_kernel: Callable[..., Any], inputs: Any) -> int:
     with torch.no_grad():
         for _ in range(DECISIONS):
             whole, part = (
-                over_and_over(partial(_spread, module), inputs, DECISIONS, clock)
+                repeated_calls_ns(partial(_call_spread, module), inputs, DECISIONS, clock)
                 for module in (idle, nothing)
             )
             differences.append((whole - part) / DECISIONS)
     return max(1, round(median(differences)))
 
 
-def _spread(module: Callable[..., Any], inputs: Any) -> Any:
+def _call_spread(module: Callable[..., Any], inputs: Any) -> Any:
     return module(*inputs)
 
 
