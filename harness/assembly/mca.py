@@ -61,12 +61,12 @@ def estimates(
         raise ValueError(f"llvm-mca failed: {reason[:160]}")
     by = _named(version.stdout.decode(errors="replace"))
     parts = _REGION.split(done.stdout.decode(errors="replace"))
-    found = {int(number): body for number, body in zip(parts[1::2], parts[2::2], strict=True)}
-    if len(codes) == 1 and not found:
-        found = {0: parts[0]}
-    if set(found) != set(range(len(codes))):
+    bodies = {int(number): body for number, body in zip(parts[1::2], parts[2::2], strict=True)}
+    if len(codes) == 1 and not bodies:
+        bodies = {0: parts[0]}
+    if set(bodies) != set(range(len(codes))):
         raise ValueError("llvm-mca did not answer for every loop")
-    return [_estimate(found[number], by) for number in range(len(codes))]
+    return [_estimate(bodies[number], by) for number in range(len(codes))]
 
 
 def _named(version: str) -> str:

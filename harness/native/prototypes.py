@@ -105,10 +105,10 @@ def read_arguments(
     kinds = {**_KINDS, **(more or {})}
     kind = _kind(returns, kinds)
     texts = [a for a in (part.strip() for part in arguments.split(",")) if a and a != "void"]
-    found = [_kind(_without_name(a, kinds), kinds) for a in texts]
-    if kind is None or any(k is None for k in found):
+    types = [_kind(_without_name(a, kinds), kinds) for a in texts]
+    if kind is None or any(k is None for k in types):
         return None
-    return Prototype(name, kind[0], tuple(k for k in found if k is not None))
+    return Prototype(name, kind[0], tuple(k for k in types if k is not None))
 
 
 def _without_name(argument: str, kinds: Mapping[str, str]) -> str:

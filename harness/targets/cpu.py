@@ -187,9 +187,9 @@ def ceilings(cache: Path, command: list[str], exceeded: Ceilings | None = None) 
     return ceilings_cache.ceilings(cache, command, device_key(), _method(), exceeded)
 
 
-def kept_ceilings(cache: Path) -> Ceilings | None:
+def cached_ceilings(cache: Path) -> Ceilings | None:
     """What `ceilings` would answer without measuring; None where it would measure."""
-    return ceilings_cache.kept(ceilings_cache.file(cache, device_key(), _method()))
+    return ceilings_cache.read(ceilings_cache.file(cache, device_key(), _method()))
 
 
 def _method() -> str:

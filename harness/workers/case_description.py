@@ -165,5 +165,5 @@ def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -
             "be deterministic (random numbers? dropout? call self.eval() in __init__)"
         )
     cores = task.cpus if placement.is_host(task.device) else 1
-    looks = recorder.looks or exports.found
+    looks = recorder.looks or exports.exported
     return _CallPair(first, again, recorder, looks, flops, seconds * cores)

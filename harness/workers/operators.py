@@ -70,7 +70,7 @@ class ExportRecorder:
     ways off."""
 
     def __init__(self) -> None:
-        self.found = False
+        self.exported = False
         self._undo = contextlib.ExitStack()
 
     def __enter__(self) -> ExportRecorder:
@@ -93,7 +93,7 @@ class ExportRecorder:
 
     def _recording(self, export: Callable[..., T]) -> Callable[..., T]:
         def recorded(tensor: Any, *args: Any, **kwargs: Any) -> T:
-            self.found = True
+            self.exported = True
             return export(tensor, *args, **kwargs)
 
         return recorded

@@ -20,7 +20,7 @@ def test_values_that_leave_the_framework_are_noted(read: Callable[[Any], Any]) -
     with operators.Recorder() as recorder, operators.ExportRecorder() as exports:
         value = torch.arange(3)
         getattr(value, name)() if hasattr(value, name) else read(value)
-    assert exports.found
+    assert exports.exported
     assert not recorder.looks
 
 
@@ -28,6 +28,6 @@ def test_what_stays_inside_is_not_and_tensors_are_left_as_they_were() -> None:
     usual = torch.Tensor.numpy
     with operators.ExportRecorder() as exports:
         torch.tanh(torch.arange(3.0))
-    assert not exports.found
+    assert not exports.exported
     assert torch.Tensor.numpy is usual
     assert "numpy" not in vars(torch.Tensor)
