@@ -100,18 +100,18 @@ def read(instruction: Instruction, frame: bool) -> Operation:
 
 def groups(operation: Operation) -> Mapping[str, float]:
     """Reciprocal throughputs of Neoverse N1."""
-    found: dict[str, float] = {}
+    group_cycles: dict[str, float] = {}
     if operation.loads:
-        found["load"] = 1.0
+        group_cycles["load"] = 1.0
     if operation.stores:
-        found["store"] = 1.0
+        group_cycles["store"] = 1.0
     if operation.kind in ("divide", "root"):
-        found["divider"] = 10.0 if operation.packed else 5.0
+        group_cycles["divider"] = 10.0 if operation.packed else 5.0
     elif operation.kind in ("float", "vector", "shuffle"):
-        found["vector"] = 1.0
+        group_cycles["vector"] = 1.0
     elif operation.kind in ("integer", "branch"):
-        found["integer"] = 1.0
-    return found
+        group_cycles["integer"] = 1.0
+    return group_cycles
 
 
 def latency(operation: Operation) -> float:

@@ -68,5 +68,5 @@ def width(operations: Sequence[Operation]) -> tuple[int, int]:
     return bits, bits // sizes.most_common(1)[0][0] if sizes else 0
 
 
-def total(found: Sequence[dict[str, float]]) -> dict[str, float]:
-    return {name: sum(facts.get(name, 0.0) for facts in found) for name in FACTS}
+def total(loops: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: sum(facts.get(name, 0.0) for facts in loops) for name in FACTS}

@@ -90,28 +90,28 @@ def _dominators(blocks: Sequence[_BasicBlock], before: Sequence[Sequence[int]]) 
     table's) has itself alone."""
     everything = set(range(len(blocks)))
     entries = {n for n in everything if not before[n]} | {0}
-    found = [{n} if n in entries else everything for n in range(len(blocks))]
+    dominators = [{n} if n in entries else everything for n in range(len(blocks))]
     changed = True
     while changed:
         changed = False
         for n in range(len(blocks)):
             if n in entries:
                 continue
-            now = set.intersection(*(found[p] for p in before[n])) | {n}
-            if now != found[n]:
-                found[n], changed = now, True
-    return found
+            now = set.intersection(*(dominators[p] for p in before[n])) | {n}
+            if now != dominators[n]:
+                dominators[n], changed = now, True
+    return dominators
 
 
 def _reaching(number: int, header: int, before: Sequence[Sequence[int]]) -> set[int]:
     """The blocks from which `number` is reached without passing the header."""
-    found, waiting = {number}, [number]
+    members, waiting = {number}, [number]
     while waiting:
         n = waiting.pop()
         if n == header:
             continue
         for previous in before[n]:
-            if previous not in found:
-                found.add(previous)
+            if previous not in members:
+                members.add(previous)
                 waiting.append(previous)
-    return found
+    return members

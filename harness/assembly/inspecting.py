@@ -40,7 +40,7 @@ def inspect(library: str, source: str, file: str, exported: Sequence[str]) -> In
         return Inside(note=f"{name} did not answer: {type(error).__name__}")
     estimator = mca.find()
     listing = done.stdout[:LISTING_BYTES].decode(errors="replace")
-    found = read(
+    contents = read(
         listing,
         source,
         file,
@@ -48,7 +48,7 @@ def inspect(library: str, source: str, file: str, exported: Sequence[str]) -> In
         exported,
         functools.partial(mca.estimates, estimator) if estimator else None,
     )
-    return replace(found, disassembler=_version(program))
+    return replace(contents, disassembler=_version(program))
 
 
 def _version(program: str) -> str:

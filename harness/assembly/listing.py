@@ -32,14 +32,14 @@ class Instruction:
 def functions(listing: str, source: str) -> dict[str, list[Instruction]]:
     """By symbol. source: the file whose lines count; a line inlined from another file counts as the
     one that it is inlined into."""
-    found: dict[str, list[Instruction]] = {}
+    code: dict[str, list[Instruction]] = {}
     current: list[Instruction] = []
     line, fresh, total = 0, False, 0
     for text in listing.splitlines():
         if not text:
             continue
         if begins := _FUNCTION.match(text):
-            current, line, fresh = found.setdefault(begins.group(2), []), 0, False
+            current, line, fresh = code.setdefault(begins.group(2), []), 0, False
         elif instruction := _INSTRUCTION.match(text):
             total += 1
             if total > MOST_INSTRUCTIONS:
@@ -54,11 +54,11 @@ def functions(listing: str, source: str) -> dict[str, list[Instruction]]:
         ):
             # the first one that names the source is the innermost
             line, fresh = int(place.group(2)), True
-    return found
+    return code
 
 
 def _read(address: int, text: str, line: int) -> Instruction:
-    code, *said = re.split(r"\s+(?:# |// )", text.replace("\t", " "), maxsplit=1)
+    code, *comments = re.split(r"\s+(?:# |// )", text.replace("\t", " "), maxsplit=1)
     name, _, operands = code.strip().partition(" ")
     while name in _PREFIXES and operands.strip():
         name, _, operands = operands.strip().partition(" ")
@@ -70,6 +70,6 @@ def _read(address: int, text: str, line: int) -> Instruction:
         name,
         operands,
         where,
-        tuple(_NAMED.findall(f"{operands} {said[0] if said else ''}")),
+        tuple(_NAMED.findall(f"{operands} {comments[0] if comments else ''}")),
         line,
     )

@@ -54,19 +54,19 @@ def estimates(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError(f"llvm-mca did not answer: {type(error).__name__}") from error
     if done.returncode:
-        said = next(
+        reason = next(
             (line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line),
             "without a message",
         )
-        raise ValueError(f"llvm-mca failed: {said[:160]}")
+        raise ValueError(f"llvm-mca failed: {reason[:160]}")
     by = _named(version.stdout.decode(errors="replace"))
     parts = _REGION.split(done.stdout.decode(errors="replace"))
-    found = {int(number): body for number, body in zip(parts[1::2], parts[2::2], strict=True)}
-    if len(codes) == 1 and not found:
-        found = {0: parts[0]}
-    if set(found) != set(range(len(codes))):
+    bodies = {int(number): body for number, body in zip(parts[1::2], parts[2::2], strict=True)}
+    if len(codes) == 1 and not bodies:
+        bodies = {0: parts[0]}
+    if set(bodies) != set(range(len(codes))):
         raise ValueError("llvm-mca did not answer for every loop")
-    return [_estimate(found[number], by) for number in range(len(codes))]
+    return [_estimate(bodies[number], by) for number in range(len(codes))]
 
 
 def _named(version: str) -> str:
@@ -91,12 +91,12 @@ def _assembly(code: Sequence[Instruction], architecture: InstructionSet) -> str:
     return "".join(lines)
 
 
-def _estimate(said: str, by: str) -> Estimate:
-    figures = {name: float(value) for name, value in _FIGURE.findall(said)}
-    row = _PRESSURE.search(said)
+def _estimate(report: str, by: str) -> Estimate:
+    figures = {name: float(value) for name, value in _FIGURE.findall(report)}
+    row = _PRESSURE.search(report)
     if row is None or len(figures) < len(_FIGURES) or not figures["Iterations"]:
         raise ValueError("what llvm-mca says cannot be read")
-    ports = dict(_PORT.findall(said))
+    ports = dict(_PORT.findall(report))
     used = zip(re.findall(r"\[([\d.]+)\]", row.group(1)), row.group(2).split(), strict=False)
     pressure: dict[str, float] = {}
     for number, value in used:

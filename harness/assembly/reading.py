@@ -52,12 +52,14 @@ def read(
             architecture=machine,
             note=f"loops are read on x86-64 and aarch64 only, and this is {machine}",
         )
-    found = {
+    code_of = {
         n: tuple(c)
         for n, c in functions(listing, file).items()
         if n not in _OF_THE_COMPILER and not n.endswith("@plt")
     }
-    pieces = [piece for name, code in found.items() for piece in _pieces(name, code, architecture)]
+    pieces = [
+        piece for name, code in code_of.items() for piece in _pieces(name, code, architecture)
+    ]
     note = (
         f"{len(pieces) - MOST_BODIES} more loops were left out" if len(pieces) > MOST_BODIES else ""
     )
@@ -69,14 +71,16 @@ def read(
         bodies.setdefault(piece.function, []).append(
             (piece, _body(piece, cost, lines, architecture))
         )
-    known = {
+    descriptions = {
         name: CompiledFunction(
-            name in exported, _refers(name, code, found), _remainders(bodies.get(name, []), lines)
+            name in exported,
+            _refers(name, code, code_of),
+            _remainders(bodies.get(name, []), lines),
         )
-        for name, code in found.items()
+        for name, code in code_of.items()
     }
     return Inside(
-        known, architecture=architecture.name, note="; ".join(filter(None, (note, failed)))
+        descriptions, architecture=architecture.name, note="; ".join(filter(None, (note, failed)))
     )
 
 
@@ -114,8 +118,8 @@ def _estimated(
             if architecture.core
             else []
         )
-    known = iter(costs)
-    return [next(known, None) if p.loop else None for p in pieces], failed
+    remaining = iter(costs)
+    return [next(remaining, None) if p.loop else None for p in pieces], failed
 
 
 def _body(
@@ -153,8 +157,8 @@ def _text(piece: _Piece, source: list[str]) -> str:
     for i in piece.code[:MOST_LINES]:
         if i.line and i.line != line:
             line = i.line
-            said = source[line - 1].strip() if line <= len(source) else ""
-            written.append(f"; {line}: {said}"[:MOST_CHARS])
+            line_text = source[line - 1].strip() if line <= len(source) else ""
+            written.append(f"; {line}: {line_text}"[:MOST_CHARS])
         written.append(f"{i.address:8x}  {i.name:<12} {i.operands}"[:MOST_CHARS].rstrip())
     if len(piece.code) > MOST_LINES:
         written.append(f"; {len(piece.code) - MOST_LINES} more instructions")
@@ -173,17 +177,24 @@ def _remainders(read: Sequence[tuple[_Piece, Body]], source: Sequence[str]) -> t
         ({i.line for i in piece.code if 0 < i.line <= len(source)}, body) for piece, body in read
     ]
 
-    def rest(own: set[int], body: Body) -> bool:
-        wider = [other for other, known in lines if 0 <= body.bits < known.bits]
-        shared = any(own and 2 * len(own & other) >= len(own) for other in wider)
-        return shared or (bool(wider) and any(_GOES_ON.search(source[line - 1]) for line in own))
+    def is_remainder(numbers: set[int], body: Body) -> bool:
+        wider = [other for other, second in lines if 0 <= body.bits < second.bits]
+        shared = any(numbers and 2 * len(numbers & other) >= len(numbers) for other in wider)
+        return shared or (
+            bool(wider) and any(_GOES_ON.search(source[line - 1]) for line in numbers)
+        )
 
-    return tuple(replace(body, remainder=body.remainder or rest(own, body)) for own, body in lines)
+    return tuple(
+        replace(body, remainder=body.remainder or is_remainder(numbers, body))
+        for numbers, body in lines
+    )
 
 
 def _refers(
-    name: str, code: Sequence[Instruction], found: dict[str, tuple[Instruction, ...]]
+    name: str, code: Sequence[Instruction], code_of: dict[str, tuple[Instruction, ...]]
 ) -> tuple[str, ...]:
     return tuple(
-        dict.fromkeys(other for i in code for other in i.names if other != name and other in found)
+        dict.fromkeys(
+            other for i in code for other in i.names if other != name and other in code_of
+        )
     )

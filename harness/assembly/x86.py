@@ -194,26 +194,26 @@ _DIVIDES = {
 
 def groups(operation: Operation) -> Mapping[str, float]:
     """Reciprocal throughputs of Skylake-SP."""
-    found: dict[str, float] = {}
+    group_cycles: dict[str, float] = {}
     if operation.loads:
-        found["load"] = 1.0
+        group_cycles["load"] = 1.0
     if operation.stores:
-        found["store"] = 1.0
+        group_cycles["store"] = 1.0
     match operation.kind:
         case "divide" | "root":
             cycles = _DIVIDES.get(operation.register, 25.0) * (
                 1.6 if operation.element == 64 else 1.0
             )
-            found["divider"] = cycles * (1.2 if operation.kind == "root" else 1.0)
+            group_cycles["divider"] = cycles * (1.2 if operation.kind == "root" else 1.0)
         case "float" | "vector":
-            found["vector"] = 1.0
+            group_cycles["vector"] = 1.0
         case "shuffle":
-            found["shuffle"] = 1.0
+            group_cycles["shuffle"] = 1.0
         case "gather":
-            found["load"] = float(max(2, operation.register // (operation.element or 32)))
+            group_cycles["load"] = float(max(2, operation.register // (operation.element or 32)))
         case "integer" | "branch":
-            found["integer"] = 1.0
-    return found
+            group_cycles["integer"] = 1.0
+    return group_cycles
 
 
 def latency(operation: Operation) -> float:

@@ -43,27 +43,27 @@ class Cpp(Language):
         return parse_entry(source)
 
     def read_log(self, log: str) -> tuple[Signal, ...]:
-        found: list[Signal] = []
+        signals: list[Signal] = []
         for match in _ERROR_LINE.finditer(log):
             _, line, text = match.groups()
             name = next(
                 (signal for pattern, signal in _MESSAGES if re.search(pattern, text)),
                 "compile_error",
             )
-            if name not in {s.name for s in found}:
-                found.append(
+            if name not in {s.name for s in signals}:
+                signals.append(
                     Signal(name, f"C++ line {line}: {text.strip()}", {"line": float(line)})
                 )
-        if not found:
+        if not signals:
             name = next(
                 (signal for pattern, signal in _MESSAGES if re.search(pattern, log)),
                 "compile_error",
             )
             words = log.strip().splitlines()
-            found.append(
+            signals.append(
                 Signal(name, words[-1] if words else "the compiler failed without a message")
             )
-        return tuple(found[:4])
+        return tuple(signals[:4])
 
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
         """facts: of the hot loops (assembly.counting), with `loops`, how many they are; 0 for code
@@ -71,35 +71,35 @@ class Cpp(Language):
         if not facts:
             return ()
         packed, scalar = facts["packed"], facts["scalar"]
-        said = (
+        text = (
             f"{scalar:.0f} scalar and {packed:.0f} packed floating-point instructions in the hot "
             "loops"
         )
-        found = []
+        signals = []
         if scalar > (0 if facts["loops"] else 3) and packed <= scalar * 0.1:
-            found.append(Signal("not_vectorized", said, facts))
+            signals.append(Signal("not_vectorized", text, facts))
         elif scalar > packed > 0:
-            found.append(Signal("partly_vectorized", said, facts))
+            signals.append(Signal("partly_vectorized", text, facts))
         if facts["avx"] >= _NARROW and not facts["ymm"] + facts["zmm"]:
-            said = (
+            text = (
                 f"all {facts['avx']:.0f} packed operations of the hot loops use 128-bit registers, "
                 "although this is AVX code"
             )
-            found.append(Signal("narrow_vectors", said, facts))
+            signals.append(Signal("narrow_vectors", text, facts))
         if facts["divisions"] >= 2 and facts["divisions"] * _DIVISION_SHARE >= packed + scalar > 0:
-            said = (
+            text = (
                 f"{facts['divisions']:.0f} divisions and square roots in {packed + scalar:.0f} "
                 "floating-point instructions of the hot loops"
             )
-            found.append(Signal("division_heavy", said, facts))
+            signals.append(Signal("division_heavy", text, facts))
         if facts["math_calls"]:
             calls = facts["math_calls"]
-            said = (
+            text = (
                 f"{calls:.0f} calls of scalar library functions such as exp or log in the hot loops"
             )
-            found.append(Signal("transcendental_heavy", said, facts))
+            signals.append(Signal("transcendental_heavy", text, facts))
         if facts["gathers"]:
-            found.append(
+            signals.append(
                 Signal(
                     "gather_heavy",
                     f"{facts['gathers']:.0f} gather instructions in the hot loops",
@@ -107,9 +107,9 @@ class Cpp(Language):
                 )
             )
         if facts["spills"] + facts["reloads"] >= _SPILLS:
-            said = (
+            text = (
                 f"{facts['spills']:.0f} stores to the stack and {facts['reloads']:.0f} loads from "
                 "it in the hot loops"
             )
-            found.append(Signal("register_spill", said, facts))
-        return tuple(found)
+            signals.append(Signal("register_spill", text, facts))
+        return tuple(signals)

@@ -51,33 +51,33 @@ class Cuda(DeviceLanguage):
         return parse_entry(source)
 
     def read_log(self, log: str) -> tuple[Signal, ...]:
-        found: list[Signal] = []
+        signals: list[Signal] = []
         for match in _ERROR.finditer(log):
-            line, said = match["line"] or match["line2"], match["said"].strip()
-            if said.startswith("Ptx assembly aborted"):  # what it says after its reasons
+            line, message = match["line"] or match["line2"], match["said"].strip()
+            if message.startswith("Ptx assembly aborted"):  # what it says after its reasons
                 continue
-            name = _meaning(said)
-            if name not in {s.name for s in found}:
+            name = _meaning(message)
+            if name not in {s.name for s in signals}:
                 where, evidence = (
                     (f"CUDA line {line}: ", {"line": float(line)}) if line else ("", {})
                 )
-                found.append(Signal(name, f"{where}{said}"[:600], evidence))
-        if not found:
+                signals.append(Signal(name, f"{where}{message}"[:600], evidence))
+        if not signals:
             lines = [
                 line.strip()
                 for line in log.splitlines()
                 if line.strip() and not line.startswith("ptxas info")
             ]
-            found.append(
+            signals.append(
                 Signal(
                     _meaning(log),
                     lines[-1][:600] if lines else "the compiler failed without a message",
                 )
             )
-        return tuple(found[:4])
+        return tuple(signals[:4])
 
 
-def _meaning(said: str) -> str:
+def _meaning(message: str) -> str:
     return next(
-        (signal for pattern, signal in _MESSAGES if re.search(pattern, said)), "compile_error"
+        (signal for pattern, signal in _MESSAGES if re.search(pattern, message)), "compile_error"
     )

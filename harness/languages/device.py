@@ -15,9 +15,9 @@ class DeviceLanguage(Language):
 
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
         """From the facts of compiled kernels (judge.offline): spills and occupancy."""
-        found = []
+        signals = []
         if facts.get("spills", 0) > 0:
-            found.append(
+            signals.append(
                 Signal(
                     "register_spill",
                     f"{facts['spills']:.0f} spilled registers or accesses to private memory",
@@ -25,11 +25,11 @@ class DeviceLanguage(Language):
                 )
             )
         if 0 < facts.get("occupancy", 1) < LOW_OCCUPANCY:
-            found.append(
+            signals.append(
                 Signal(
                     "low_occupancy",
                     f"{facts['occupancy']:.0%} of the resident warps are possible",
                     dict(facts),
                 )
             )
-        return tuple(found)
+        return tuple(signals)

@@ -106,16 +106,16 @@ def _essence(log: str) -> str:
     for place in reversed(places):  # the innermost function says why
         after = log[place.end() :].splitlines()
         caret = max((i for i, line in enumerate(after) if line.strip() == "^"), default=None)
-        said = (
+        errors = (
             [line.strip() for line in after[caret + 1 :] if line.strip()]
             if caret is not None
             else []
         )
-        if said and not said[0].startswith(("File", "candidate.py")):
-            return said[0]
-    found = [str(f).strip() for f in _DIAGNOSTIC.findall(log)]
-    if any(found):
-        return next(f for f in found if f)
+        if errors and not errors[0].startswith(("File", "candidate.py")):
+            return errors[0]
+    diagnostics = [str(f).strip() for f in _DIAGNOSTIC.findall(log)]
+    if any(diagnostics):
+        return next(f for f in diagnostics if f)
     named = [
         line for line in lines if re.match(r"^\w*(?:Error|Resources|Construct|Failure)\b", line)
     ]

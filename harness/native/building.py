@@ -53,9 +53,9 @@ def use_builder(builder: Builder | None) -> None:
     _builder = builder
 
 
-def build(order: BuildOrder, here: Builder) -> BuiltFile:
-    """By the evaluator's builder inside an evaluation, else `here`. Raises NativeError."""
-    return (_builder or here)(order)
+def build(order: BuildOrder, local: Builder) -> BuiltFile:
+    """By the evaluator's builder inside an evaluation, else `local`. Raises NativeError."""
+    return (_builder or local)(order)
 
 
 def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[str, ...]:
@@ -87,8 +87,8 @@ def cached(
     if not target.exists() or not listed.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            made, names = Path(folder) / f"kernel{suffix}", Path(folder) / "names.json"
-            names.write_text(json.dumps(make(made)))
+            library, names = Path(folder) / f"kernel{suffix}", Path(folder) / "names.json"
+            names.write_text(json.dumps(make(library)))
             os.replace(names, listed)
-            os.replace(made, target)
+            os.replace(library, target)
     return BuiltFile(str(target), json.loads(listed.read_text()), digest)

@@ -46,7 +46,7 @@ def load_cpp(
 def find_compiler() -> str | None:
     """Path of the C++ compiler: $CXX, else g++, clang++, c++; None without one."""
     names = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
-    return next((found for name in names if name and (found := shutil.which(name))), None)
+    return next((path for name in names if name and (path := shutil.which(name))), None)
 
 
 def compile_command(compiler: str, source: str, output: str, flags: Sequence[str]) -> list[str]:
@@ -101,9 +101,9 @@ class CppLibrary:
             raise AttributeError(name)
         prototype = self._prototypes.get(name)
         if prototype is None:
-            known = ", ".join(self._prototypes) or "none"
+            names = ", ".join(self._prototypes) or "none"
             raise NativeError(
-                f'no extern "C" function {name!r} with a readable prototype (found: {known}); '
+                f'no extern "C" function {name!r} with a readable prototype (found: {names}); '
                 f'declare it extern "C" with plain types, or pass signatures={{"{name}": "pplf"}}'
             )
         try:

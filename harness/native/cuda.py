@@ -56,13 +56,13 @@ def build_here(order: BuildOrder) -> BuiltFile:
     def make(target: Path) -> dict[str, str]:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                made = compile_order(order, toolkit, folder, _COMPILE_SECONDS)
+                build = compile_order(order, toolkit, folder, _COMPILE_SECONDS)
             except SourceRefused as error:
                 raise NativeError(f"the CUDA compiler refused the source:\n{error}") from error
             except TimeoutError as error:
                 raise NativeError(str(error)) from error
-        target.write_bytes(made.image)
-        return made.symbols
+        target.write_bytes(build.image)
+        return build.symbols
 
     return cached(order, toolkit.version, ".cubin", make)
 
@@ -97,9 +97,9 @@ class CudaLibrary:
         base, values = split_instance(name)
         text = self._texts.get(base)
         if text is None and base not in self._signatures:
-            known = ", ".join(self._texts) or "none"
+            names = ", ".join(self._texts) or "none"
             raise NativeError(
-                f"no __global__ function {base!r} can be read in the source (found: {known}); "
+                f"no __global__ function {base!r} can be read in the source (found: {names}); "
                 f'declare it by plain text, or pass signatures={{"{base}": "pplf"}}'
             )
         if text is not None and text.parameters is not None and not values:

@@ -114,7 +114,7 @@ class CudaDriver:
         name, words = ctypes.c_char_p(), ctypes.c_char_p()
         self._cuda.cuGetErrorName(code, ctypes.byref(name))
         self._cuda.cuGetErrorString(code, ctypes.byref(words))
-        said = f"{(name.value or b'?').decode()} ({code}): {(words.value or b'unknown').decode()}"
+        reason = f"{(name.value or b'?').decode()} ({code}): {(words.value or b'unknown').decode()}"
         raise NativeError(
-            f"{doing} failed: {said}" + (f"; {_ADVICE[code]}" if code in _ADVICE else "")
+            f"{doing} failed: {reason}" + (f"; {_ADVICE[code]}" if code in _ADVICE else "")
         )

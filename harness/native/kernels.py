@@ -49,7 +49,7 @@ def read_kernels(source: str) -> dict[str, KernelText]:
     text = COMMENT.sub(" ", source)
     linked = [(m.end(), _closing(text, m.end())) for m in EXTERN.finditer(text) if m.group(1)]
     spaces = [(m.group(1), m.end(), _closing(text, m.end())) for m in _NAMESPACE.finditer(text)]
-    found: dict[str, KernelText] = {}
+    kernels: dict[str, KernelText] = {}
     for match in _KERNEL.finditer(text):
         at = match.start()
         before = text[max(text.rfind(mark, 0, at) for mark in ";{}") + 1 : at] + match.group(1)
@@ -61,14 +61,14 @@ def read_kernels(source: str) -> dict[str, KernelText]:
             [*(word for word, start, end in spaces if start <= at < end), match.group(2)]
         )
         parameters = _parameters(template.group(1)) if template else None
-        found.setdefault(name, KernelText(name, plain, parameters, match.group(3)))
-    return found
+        kernels.setdefault(name, KernelText(name, plain, parameters, match.group(3)))
+    return kernels
 
 
 def split_instance(name: str) -> tuple[str, tuple[str, ...]]:
     """ "ns::scale<float, 4>" -> ("ns::scale", ("float", "4"))."""
-    base, mark, rest = name.partition("<")
-    return base.strip(), tuple(_split(rest.rpartition(">")[0])) if mark else ()
+    base, mark, arguments = name.partition("<")
+    return base.strip(), tuple(_split(arguments.rpartition(">")[0])) if mark else ()
 
 
 def _parameters(text: str) -> tuple[str, ...]:

@@ -92,12 +92,12 @@ class Kernel:
         self._seen: set[tuple[int, Any]] = set()
 
     def __getitem__(self, sizes: Any) -> Sized:
-        found = self._sizes.get(sizes)
-        if found is None:
+        launcher = self._sizes.get(sizes)
+        if launcher is None:
             if len(self._sizes) >= _KEPT_SIZES:
                 self._sizes.clear()
-            found = self._sizes[sizes] = Sized(self, *_sizes(self.name, sizes))
-        return found
+            launcher = self._sizes[sizes] = Sized(self, *_sizes(self.name, sizes))
+        return launcher
 
     def __call__(self, *arguments: Any) -> None:
         raise NativeError(
@@ -234,14 +234,14 @@ class Sized:
         )
 
 
-def _sizes(name: str, given: Any) -> tuple[Triple, Triple, int]:
+def _sizes(name: str, sizes: Any) -> tuple[Triple, Triple, int]:
     """grid, block, shared bytes from what stands between the brackets. Raises NativeError."""
-    if not isinstance(given, tuple) or len(given) not in (2, 3):
+    if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
         raise NativeError(
             f"{name}: launch sizes are [grid, block] or [grid, block, shared_bytes], got "
-            f"[{given!r}]"
+            f"[{sizes!r}]"
         )
-    grid, block = _triple(name, "grid", given[0]), _triple(name, "block", given[1])
+    grid, block = _triple(name, "grid", sizes[0]), _triple(name, "block", sizes[1])
     threads = block[0] * block[1] * block[2]
     if threads > 1024:
         raise NativeError(
@@ -253,7 +253,7 @@ def _sizes(name: str, given: Any) -> tuple[Triple, Triple, int]:
             f"{name}: a grid has at most 2147483647 x 65535 x 65535 blocks, got "
             f"{' x '.join(map(str, grid))}"
         )
-    shared = given[2] if len(given) == 3 else 0
+    shared = sizes[2] if len(sizes) == 3 else 0
     if not isinstance(shared, int) or shared < 0:
         raise NativeError(f"{name}: shared_bytes is a number of bytes, got {shared!r}")
     return grid, block, shared

@@ -72,17 +72,17 @@ def version(compiler: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return "nvcc"
-    found = re.search(r"release (\d+\.\d+)", done.stdout)
-    return f"nvcc {found.group(1)}" if found else "nvcc"
+    release = re.search(r"release (\d+\.\d+)", done.stdout)
+    return f"nvcc {release.group(1)}" if release else "nvcc"
 
 
 def _instances(names: Sequence[str]) -> str:
     """A mention by host code makes nvcc write the instance of a template."""
-    wanted = [name for name in names if "<" in name]
+    instances = [name for name in names if "<" in name]
     mentions = "".join(
-        f"[[maybe_unused]] auto* kevolve_{i} = &{name};\n" for i, name in enumerate(wanted)
+        f"[[maybe_unused]] auto* kevolve_{i} = &{name};\n" for i, name in enumerate(instances)
     )
-    return f"\nnamespace {{\n{mentions}}}\n" if wanted else ""
+    return f"\nnamespace {{\n{mentions}}}\n" if instances else ""
 
 
 def symbol_of(name: str, symbols: set[str]) -> str:
@@ -92,12 +92,12 @@ def symbol_of(name: str, symbols: set[str]) -> str:
     last = base.strip().split("::")[-1]
     if last in symbols and not template:
         return last
-    wanted = re.compile(rf"_Z\w*?{len(last)}{last}{'I' if template else '(?!I)'}")
-    found = sorted(s for s in symbols if wanted.match(s))
-    if len(found) != 1:
+    pattern = re.compile(rf"_Z\w*?{len(last)}{last}{'I' if template else '(?!I)'}")
+    matches = sorted(s for s in symbols if pattern.match(s))
+    if len(matches) != 1:
         raise NativeError(
-            f'nvcc compiled {len(found)} kernels that can be {name!r}; give it an extern "C" '
+            f'nvcc compiled {len(matches)} kernels that can be {name!r}; give it an extern "C" '
             "kernel around, or install NVRTC, which can tell instances apart (pip install "
             "nvidia-cuda-nvrtc)"
         )
-    return found[0]
+    return matches[0]

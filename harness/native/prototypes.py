@@ -56,9 +56,9 @@ class Prototype:
 def signature(name: str, letters: str) -> Prototype:
     """What a user gave in place of a prototype that cannot be read. Raises NativeError."""
     if unknown := set(letters) - set(SPELLED):
-        known = ", ".join(f"{letter} {word}" for letter, word in SPELLED.items())
+        accepted = ", ".join(f"{letter} {word}" for letter, word in SPELLED.items())
         raise NativeError(
-            f"signatures: {name!r} has the letter {min(unknown)!r}; known letters: {known}"
+            f"signatures: {name!r} has the letter {min(unknown)!r}; known letters: {accepted}"
         )
     return Prototype(name, "v", tuple((letter, "") for letter in letters))
 
@@ -67,27 +67,27 @@ def read_prototypes(source: str) -> dict[str, Prototype]:
     """The `extern "C"` functions of a source whose types are understood; others need
     `signatures`."""
     text = COMMENT.sub(" ", source)
-    found: dict[str, Prototype] = {}
+    prototypes: dict[str, Prototype] = {}
     for match in EXTERN.finditer(text):
         body = _block(text, match.end()) if match.group(1) else _head(text, match.end())
         for function in _FUNCTION.finditer(body):
             prototype = read_arguments(function.group(1), function.group(2), function.group(3))
             if prototype is not None:
-                found.setdefault(prototype.name, prototype)
-    return found
+                prototypes.setdefault(prototype.name, prototype)
+    return prototypes
 
 
 def _block(text: str, start: int) -> str:
     """What stands directly inside the braces opened before `start`, nested bodies reduced to
     `{`."""
-    depth, kept = 1, []
+    depth, declarations = 1, []
     for char in text[start:]:
         depth += (char == "{") - (char == "}")
         if depth == 0:
             break
         if depth == 1 or (char == "{" and depth == 2):
-            kept.append(char)
-    return "".join(kept).replace("}", ";")
+            declarations.append(char)
+    return "".join(declarations).replace("}", ";")
 
 
 def _head(text: str, start: int) -> str:
@@ -104,11 +104,11 @@ def read_arguments(
     letters."""
     kinds = {**_KINDS, **(more or {})}
     kind = _kind(returns, kinds)
-    listed = [a for a in (part.strip() for part in arguments.split(",")) if a and a != "void"]
-    found = [_kind(_without_name(a, kinds), kinds) for a in listed]
-    if kind is None or any(k is None for k in found):
+    texts = [a for a in (part.strip() for part in arguments.split(",")) if a and a != "void"]
+    types = [_kind(_without_name(a, kinds), kinds) for a in texts]
+    if kind is None or any(k is None for k in types):
         return None
-    return Prototype(name, kind[0], tuple(k for k in found if k is not None))
+    return Prototype(name, kind[0], tuple(k for k in types if k is not None))
 
 
 def _without_name(argument: str, kinds: Mapping[str, str]) -> str:

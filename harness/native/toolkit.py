@@ -33,8 +33,8 @@ class Toolkit:
     @property
     def version(self) -> str:
         """What compiles, for people and for keys of caches; "" where nothing does."""
-        found = [f"NVRTC {nvrtc.version(self.nvrtc)}"] if self.nvrtc else []
-        return ", ".join([*found, *([nvcc.version(self.nvcc)] if self.nvcc else [])])
+        versions = [f"NVRTC {nvrtc.version(self.nvrtc)}"] if self.nvrtc else []
+        return ", ".join([*versions, *([nvcc.version(self.nvcc)] if self.nvcc else [])])
 
     @property
     def folders(self) -> tuple[str, ...]:

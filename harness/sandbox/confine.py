@@ -177,11 +177,15 @@ def _bind(path: str, *, read_only: bool = True) -> None:
 
 def without_nested(paths: tuple[str, ...]) -> list[str]:
     """Each path once, without those below another one of the list."""
-    kept: list[str] = []
+    outermost: list[str] = []
     for path in sorted(set(paths), key=len):
-        if path.startswith("/") and path != "/" and not any(path.startswith(f"{k}/") for k in kept):
-            kept.append(path)
-    return kept
+        if (
+            path.startswith("/")
+            and path != "/"
+            and not any(path.startswith(f"{k}/") for k in outermost)
+        ):
+            outermost.append(path)
+    return outermost
 
 
 def _stay_outside(status_fd: int) -> None:

@@ -24,15 +24,15 @@ def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) 
     status, peak = 0, 0
     with contextlib.suppress(ChildProcessError):
         while True:
-            pid, found, usage = os.wait4(-1, os.WNOHANG)
+            pid, wait_status, usage = os.wait4(-1, os.WNOHANG)
             if pid == worker:
-                status, peak = found, usage.ru_maxrss << 10
+                status, peak = wait_status, usage.ru_maxrss << 10
                 break
             if pid:
                 continue
-            if resident_bytes and (held := _resident(namespace)) > resident_bytes:
-                os.write(status_fd, f"M {held}\n".encode())
-                status, peak = signal.SIGKILL, held
+            if resident_bytes and (resident := _resident(namespace)) > resident_bytes:
+                os.write(status_fd, f"M {resident}\n".encode())
+                status, peak = signal.SIGKILL, resident
                 break
             signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
     if not namespace:
@@ -49,15 +49,15 @@ def _resident(namespace: bool) -> int:
         if namespace
         else _descendants()
     )
-    own, libraries, mapped = 0, 0, 0
+    private, libraries, mapped = 0, 0, 0
     files: dict[int, int] = {}
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, KeyError):  # it may have ended
-            said = _status(pid)
-            own += said["RssAnon"]
-            libraries, mapped = max(libraries, said["RssFile"]), max(mapped, said["RssShmem"])
+            sizes = _status(pid)
+            private += sizes["RssAnon"]
+            libraries, mapped = max(libraries, sizes["RssFile"]), max(mapped, sizes["RssShmem"])
             files.update(_memory_files(pid))
-    return own + libraries + max(mapped, sum(files.values()) + (_scratch() if namespace else 0))
+    return private + libraries + max(mapped, sum(files.values()) + (_scratch() if namespace else 0))
 
 
 def _status(pid: int) -> dict[str, int]:
@@ -69,13 +69,13 @@ def _status(pid: int) -> dict[str, int]:
 
 def _memory_files(pid: int) -> dict[int, int]:
     """Bytes of the memory files that a process has open, by inode: nobody need map them."""
-    device, found = _memory_device(), {}
+    device, sizes = _memory_device(), {}
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile
             about = os.stat(f"/proc/{pid}/fd/{fd}")
             if about.st_dev == device:
-                found[about.st_ino] = about.st_blocks << 9
-    return found
+                sizes[about.st_ino] = about.st_blocks << 9
+    return sizes
 
 
 @functools.cache
@@ -90,27 +90,27 @@ def _memory_device() -> int:
 
 def _scratch() -> int:
     """Bytes in the folders of a namespace that lie in memory."""
-    said = [os.statvfs(folder) for folder in ("/tmp", "/dev/shm")]
-    return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in said)
+    file_systems = [os.statvfs(folder) for folder in ("/tmp", "/dev/shm")]
+    return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in file_systems)
 
 
 def _descendants() -> list[int]:
-    found: list[int] = []
+    descendants: list[int] = []
     waiting = _children(os.getpid())
     while waiting:
         pid = waiting.pop()
-        found.append(pid)
+        descendants.append(pid)
         waiting += _children(pid)
-    return found
+    return descendants
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children") as file:
-                found += [int(child) for child in file.read().split()]
-    return found
+                children += [int(child) for child in file.read().split()]
+    return children
 
 
 def _kill_orphans() -> None:

@@ -99,7 +99,7 @@ class Amd(Architecture):
 
     def read(self, binary: Binary) -> Facts:
         text = binary.texts.get("amdgcn", "")
-        found = {
+        fields = {
             name: int(value)
             for name, value in re.findall(
                 r"^\s+(?:- )?\.(\w+_(?:count|size)):\s+(\d+)", text, re.MULTILINE
@@ -107,13 +107,13 @@ class Amd(Architecture):
         }
         mix, matrix, widths = read_listing(text)
         return Facts(
-            registers={n: found[f"{n}_count"] for n in ("vgpr", "agpr",
-                                                        "sgpr") if f"{n}_count" in found},
-            spills={n: found[f"{n}_spill_count"] for n in ("vgpr",
-                                                           "sgpr") if f"{n}_spill_count" in found},
-            stack_bytes=found.get("private_segment_fixed_size", 0),
+            registers={n: fields[f"{n}_count"] for n in ("vgpr", "agpr",
+                                                        "sgpr") if f"{n}_count" in fields},
+            spills={n: fields[f"{n}_spill_count"] for n in ("vgpr",
+                                                           "sgpr") if f"{n}_spill_count" in fields},
+            stack_bytes=fields.get("private_segment_fixed_size", 0),
             occupancy=self.occupancy(
-                found.get("vgpr_count", 0), found.get("sgpr_count", 0), binary.num_warps,
+                fields.get("vgpr_count", 0), fields.get("sgpr_count", 0), binary.num_warps,
                 binary.shared
             ),
             mix=mix,

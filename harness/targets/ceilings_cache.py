@@ -29,8 +29,8 @@ def ceilings(
     exceeded: what a kernel went beyond; then they are measured again, and the higher one of each
     rate is kept. Raises CalledProcessError."""
     path = file(cache, device_key, method)
-    if exceeded is None and (found := kept(path)) is not None:
-        return found
+    if exceeded is None and (measured := read(path)) is not None:
+        return measured
     environment = {
         **os.environ,
         NATIVE_CACHE: str(cache / "native"),
@@ -39,27 +39,27 @@ def ceilings(
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=300, check=True
     )
-    found = _read(json.loads(done.stdout.splitlines()[-1]))
+    measured = _parse(json.loads(done.stdout.splitlines()[-1]))
     if exceeded is not None:
-        found = _higher(found, exceeded)
+        measured = _higher(measured, exceeded)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(to_json(found)))
+    part.write_text(json.dumps(to_json(measured)))
     os.replace(part, path)
-    return found
+    return measured
 
 
 def file(cache: Path, device_key: str, method: str) -> Path:
-    """Where they are kept."""
+    """The file in which they are cached."""
     digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
     return cache / f"ceilings-{digest}.json"
 
 
-def kept(path: Path) -> Ceilings | None:
-    """What the file holds; None where it is not there, old or not readable."""
+def read(path: Path) -> Ceilings | None:
+    """Read a file of ceilings; None where it is not there, old or not readable."""
     try:
         if 0 <= time.time() - path.stat().st_mtime <= MOST_AGE_S:
-            return _read(json.loads(path.read_text()))
+            return _parse(json.loads(path.read_text()))
     except (OSError, ValueError, KeyError):
         pass
     return None
@@ -80,5 +80,5 @@ def _higher(one: Ceilings, other: Ceilings) -> Ceilings:
     )
 
 
-def _read(data: Any) -> Ceilings:
+def _parse(data: Any) -> Ceilings:
     return from_json(Ceilings, data)

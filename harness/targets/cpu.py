@@ -142,16 +142,16 @@ def memory_of(processes: Sequence[int]) -> int | None:
 
 def cache_sizes() -> dict[str, int]:
     """Bytes of the data caches that one core sees."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         if _read(index / "type") == "Instruction":
             continue
         size = re.match(r"(\d+)([KM]?)", _read(index / "size"))
         if size:
-            found[f"L{_read(index / 'level')}"] = (
+            sizes[f"L{_read(index / 'level')}"] = (
                 int(size.group(1)) * {"K": 1 << 10, "M": 1 << 20, "": 1}[size.group(2)]
             )
-    return found or dict(_LEVELS)
+    return sizes or dict(_LEVELS)
 
 
 def timing_cpu(number: int = 0) -> int:
@@ -187,9 +187,9 @@ def ceilings(cache: Path, command: list[str], exceeded: Ceilings | None = None) 
     return ceilings_cache.ceilings(cache, command, device_key(), _method(), exceeded)
 
 
-def kept_ceilings(cache: Path) -> Ceilings | None:
+def cached_ceilings(cache: Path) -> Ceilings | None:
     """What `ceilings` would answer without measuring; None where it would measure."""
-    return ceilings_cache.kept(ceilings_cache.file(cache, device_key(), _method()))
+    return ceilings_cache.read(ceilings_cache.file(cache, device_key(), _method()))
 
 
 def _method() -> str:
@@ -277,10 +277,10 @@ def _best_of(work: dict[tuple[str, str], tuple[float, Any]]) -> dict[str, dict[s
             risen |= rate > 1.02 * rates[key]
             rates[key] = max(rates[key], rate)
         calm = 0 if risen else calm + 1
-    found: dict[str, dict[str, float]] = {}
+    best: dict[str, dict[str, float]] = {}
     for (kind, name), rate in rates.items():
-        found.setdefault(kind, {})[name] = rate
-    return found
+        best.setdefault(kind, {})[name] = rate
+    return best
 
 
 def _falling(rates: dict[str, float]) -> dict[str, float]:
@@ -293,13 +293,13 @@ def _falling(rates: dict[str, float]) -> dict[str, float]:
 
 
 def _cpuinfo() -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in _read("/proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
-        if not line.strip() and found:
+        if not line.strip() and fields:
             break
-        found.setdefault(name.strip(), value.strip())
-    return found
+        fields.setdefault(name.strip(), value.strip())
+    return fields
 
 
 def _read(path: str | Path) -> str:

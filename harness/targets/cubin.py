@@ -30,7 +30,7 @@ def split(ptx: str, sass: str, log: str) -> dict[str, KernelListing]:
     """By symbol. ptx: of the whole module. sass: of `nvdisasm -c`. log: of `ptxas -v`."""
     entries = {m.group(1): m.group(0).strip() for m in _ENTRY.finditer(ptx)}
     codes = dict(_CODE.findall(sass))
-    words = {name: _resources(said) for name, said in _COMPILED.findall(log)}
+    words = {name: _resources(text) for name, text in _COMPILED.findall(log)}
     return {
         n: KernelListing(entries.get(n, ""), codes.get(n, ""), words.get(n, ""))
         for n in {**entries, **codes, **words}
@@ -42,7 +42,7 @@ def own_shared(resources: str) -> int:
     return sum(int(n) for n in re.findall(r"\bSHARED:(\d+)", resources))
 
 
-def _resources(said: str) -> str:
+def _resources(text: str) -> str:
     """ "Used 40 registers, 4096 bytes smem", "8 bytes stack frame" -> "REG:40 STACK:8
     SHARED:4096"."""
     patterns = (
@@ -50,5 +50,5 @@ def _resources(said: str) -> str:
         ("STACK", r"(\d+) bytes stack frame"),
         ("SHARED", r"(\d+) bytes smem"),
     )
-    found = ((name, re.search(pattern, said)) for name, pattern in patterns)
-    return " ".join(f"{name}:{match.group(1)}" for name, match in found if match)
+    matches = ((name, re.search(pattern, text)) for name, pattern in patterns)
+    return " ".join(f"{name}:{match.group(1)}" for name, match in matches if match)

@@ -76,14 +76,14 @@ def timing_cpu() -> int:
 
 def devices() -> tuple[Device, ...]:
     """Every GPU that is visible, and who is on it."""
-    found = []
+    names = []
     for gpu in nvml.gpus():
         now = nvml.state(gpu.uuid)
         users = tuple(program(p) for p in now.processes if is_foreign(p))
-        found.append(
+        names.append(
             Device(gpu.index, gpu.uuid, gpu.name, gpu.arch, gpu.memory_bytes, now.used_bytes, users)
         )
-    return tuple(found)
+    return tuple(names)
 
 
 def state(processes: Sequence[int]) -> DeviceState:
@@ -112,10 +112,10 @@ def state(processes: Sequence[int]) -> DeviceState:
 def memory_of(processes: Sequence[int]) -> int | None:
     """With what their contexts take."""
     gpu = _gpu()
-    told = nvml.state(gpu.uuid).processes if gpu is not None else {}
-    found = [told[p] for p in processes if p in told]
-    held = [each for each in found if each is not None]
-    return sum(held) if held and len(held) == len(found) else None
+    use = nvml.state(gpu.uuid).processes if gpu is not None else {}
+    sizes = [use[p] for p in processes if p in use]
+    known_sizes = [each for each in sizes if each is not None]
+    return sum(known_sizes) if known_sizes and len(known_sizes) == len(sizes) else None
 
 
 def facts() -> dict[str, str]:
@@ -138,9 +138,9 @@ def facts() -> dict[str, str]:
 def nodes() -> tuple[str, ...]:
     """The control nodes and this GPU's; every GPU's where the driver does not tell which it is."""
     gpu = _gpu()
-    own = f"/dev/nvidia{gpu.minor}" if gpu is not None and gpu.minor is not None else ""
-    found = [own] if os.path.exists(own) else glob.glob("/dev/nvidia[0-9]*")
-    return tuple(sorted(found + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm*")))
+    node = f"/dev/nvidia{gpu.minor}" if gpu is not None and gpu.minor is not None else ""
+    gpu_nodes = [node] if os.path.exists(node) else glob.glob("/dev/nvidia[0-9]*")
+    return tuple(sorted(gpu_nodes + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm*")))
 
 
 def environment() -> dict[str, str]:

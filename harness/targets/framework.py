@@ -25,5 +25,5 @@ def installed() -> Framework:
     spec = find_spec("torch")
     if spec is None or spec.origin is None:
         raise ImportError("torch is not installed")
-    said = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
-    return Framework(str(said["__version__"]), str(said["cuda"] or ""))
+    versions = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+    return Framework(str(versions["__version__"]), str(versions["cuda"] or ""))

@@ -151,8 +151,8 @@ def read_sass(text: str) -> tuple[dict[str, int], dict[str, int], dict[str, int]
         if kind == "matrix":
             matrix[base + ".".join(["", *suffixes.split(".")[1:3]])] += 1
         elif kind in ("global_load", "global_store") or base == "LDGSTS":
-            found = re.search(r"\.(8|16|32|64|128|256)\b|\.[US](8|16)\b", suffixes)
-            widths[(found.group(1) or found.group(2)) if found else "32"] += 1
+            width = re.search(r"\.(8|16|32|64|128|256)\b|\.[US](8|16)\b", suffixes)
+            widths[(width.group(1) or width.group(2)) if width else "32"] += 1
     return dict(mix), dict(matrix), dict(widths)
 
 

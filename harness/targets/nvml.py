@@ -67,29 +67,29 @@ def gpus() -> tuple[Gpu, ...]:
     handles = (
         library.handle(index) for index in range(library.number("nvmlDeviceGetCount_v2") or 0)
     )
-    found = [
+    all_gpus = [
         library.gpu(index, handle) for index, handle in enumerate(handles) if handle is not None
     ]
-    return visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return visible(all_gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def visible(found: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
+def visible(all_gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
     """What a value of CUDA_VISIBLE_DEVICES leaves: as for CUDA, an entry that names no GPU hides
     itself and all that follow."""
     if setting is None:
-        return tuple(found)
-    chosen: list[Gpu] = []
+        return tuple(all_gpus)
+    selection: list[Gpu] = []
     for entry in setting.split(","):
         text = entry.strip()
         named = [
             g
-            for g in found
+            for g in all_gpus
             if (text == str(g.index) if text.isdigit() else text != "" and g.uuid.startswith(text))
         ]
-        if len(named) != 1 or named[0] in chosen:
+        if len(named) != 1 or named[0] in selection:
             break
-        chosen += named
-    return tuple(chosen)
+        selection += named
+    return tuple(selection)
 
 
 def state(uuid: str) -> GpuState:
@@ -184,11 +184,11 @@ class _Library:
     def state(self, handle: c_void_p) -> GpuState:
         memory, processes, reasons = self._memory(handle), self._processes(handle), c_ulonglong()
         self._call("nvmlDeviceGetCurrentClocksThrottleReasons", handle, byref(reasons))
-        told = [used for used in processes.values() if used is not None]
+        sizes = [used for used in processes.values() if used is not None]
         return GpuState(
             memory.used,
             processes,
-            max(0, memory.used - sum(told)) if len(told) == len(processes) else None,
+            max(0, memory.used - sum(sizes)) if len(sizes) == len(processes) else None,
             self.number("nvmlDeviceGetClockInfo", handle, c_uint(_SM_CLOCK)),
             self.number("nvmlDeviceGetTemperature", handle, c_uint(_GPU_TEMPERATURE)),
             tuple(words for bit, words in THROTTLING.items() if reasons.value & bit),

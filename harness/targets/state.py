@@ -45,7 +45,7 @@ class DeviceState:
 def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, ...]:
     """What makes figures taken between two states doubtful. Pure; decided by the state alone, never
     by the figures."""
-    found = []
+    reasons = []
     elapsed = max(1, after.at_ns - before.at_ns)
     waited = max(
         (
@@ -56,7 +56,7 @@ def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, 
         default=0,
     )
     if waited > WAITED_SHARE * elapsed:
-        found.append(
+        reasons.append(
             Disturbance(
                 "foreign_process",
                 f"other programs held the core for {waited / elapsed:.0%} of the time",
@@ -64,16 +64,18 @@ def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, 
         )
     stolen = after.stolen_ns - before.stolen_ns
     if stolen > max(WAITED_SHARE * elapsed, 20_000_000):  # the system counts in steps of 10 ms
-        found.append(
+        reasons.append(
             Disturbance(
                 "foreign_process",
                 f"the hypervisor held the core for {stolen / elapsed:.0%} of the time",
             )
         )
     if foreign := sorted({*before.foreign, *after.foreign}):
-        found.append(Disturbance("foreign_process", f"on the device as well: {', '.join(foreign)}"))
+        reasons.append(
+            Disturbance("foreign_process", f"on the device as well: {', '.join(foreign)}")
+        )
     if throttled := sorted({*before.throttled, *after.throttled}):
-        found.append(
+        reasons.append(
             Disturbance("throttled", f"the device was slowed down by {', '.join(throttled)}")
         )
     elif (
@@ -81,12 +83,12 @@ def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, 
         and after.clock_mhz
         and abs(after.clock_mhz / before.clock_mhz - 1) > CLOCK_SHARE
     ):
-        found.append(
+        reasons.append(
             Disturbance(
                 "throttled", f"the clock moved from {before.clock_mhz} to {after.clock_mhz} MHz"
             )
         )
-    return tuple(found)
+    return tuple(reasons)
 
 
 def waited_ns(process: int) -> int | None:

@@ -51,15 +51,16 @@ class ArchitectureConformance:
 
     def test_occupancy_falls_with_shared_memory_and_names_its_limiter(self) -> None:
         a = self.architecture()
-        found = [
+        occupancies = [
             a.read(Binary(num_warps=4, shared=s)).occupancy
             for s in (0, 1 << 10, 16 << 10, a.max_shared, a.max_shared + 1)
         ]
-        fractions = [o.fraction for o in found]
+        fractions = [o.fraction for o in occupancies]
         assert fractions == sorted(fractions, reverse=True)
         assert all(0 <= f <= 1 for f in fractions)
-        assert found[-2].blocks >= 1
-        assert found[-1].blocks == 0
+        assert occupancies[-2].blocks >= 1
+        assert occupancies[-1].blocks == 0
         assert all(
-            o.limiter in o.limits and o.limits[o.limiter] == min(o.limits.values()) for o in found
+            o.limiter in o.limits and o.limits[o.limiter] == min(o.limits.values())
+            for o in occupancies
         )

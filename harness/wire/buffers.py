@@ -13,7 +13,7 @@ from typing import Any
 from . import memory_files
 from .layouts import Layout, item_bytes, span, tensor_entries
 from .memory_files import PAGE
-from .nesting import named, tensors_of
+from .nesting import named_tuple, tensors_of
 
 FILL = 0x7F  # of bytes that nobody has written: NaN in half precision, 3.4e38 in single
 
@@ -71,7 +71,7 @@ def build(layout: Layout, memory: Any, base: int = 0) -> Any:
         if kind == "dict":
             return {k: walk(v) for k, v in children}
         if kind == "named":
-            return named(children, map(walk, children.values()))
+            return named_tuple(children, map(walk, children.values()))
         return (list if kind == "list" else tuple)(walk(v) for v in children)
 
     return walk(layout["tree"])

@@ -104,14 +104,14 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 def receive_bytes(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
     """One packet as it is. b"" means that the other side is gone."""
-    found = array.array("i")
+    descriptors = array.array("i")
     try:
         data, ancillary, _, _ = sock.recvmsg(
-            size, socket.CMSG_SPACE(MAX_FDS * found.itemsize), socket.MSG_CMSG_CLOEXEC
+            size, socket.CMSG_SPACE(MAX_FDS * descriptors.itemsize), socket.MSG_CMSG_CLOEXEC
         )
     except ConnectionResetError:
         return b"", []
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            found.frombytes(payload[: len(payload) - len(payload) % found.itemsize])
-    return data, list(found)
+            descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
+    return data, list(descriptors)

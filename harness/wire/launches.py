@@ -53,19 +53,19 @@ class LaunchRecorder:
 
     def __init__(self, *, runs: bool) -> None:
         self._runs = runs
-        self._found: dict[tuple[Any, ...], Captured] = {}
+        self._kernels: dict[tuple[Any, ...], Captured] = {}
         self.case = ""
         self.left_out = 0
 
     def note(self, launch: native.Launch) -> bool:
         """What `native.observe_launches` takes."""
         key = (launch.image, launch.symbol, launch.block, launch.shared)
-        if key not in self._found:
-            if len(self._found) >= KERNELS:
+        if key not in self._kernels:
+            if len(self._kernels) >= KERNELS:
                 self.left_out += 1
                 return self._runs
             threads = launch.block[0] * launch.block[1] * launch.block[2]
-            self._found[key] = Captured(
+            self._kernels[key] = Captured(
                 name=launch.name,
                 num_warps=-(-threads // 32),
                 num_stages=0,
@@ -76,19 +76,19 @@ class LaunchRecorder:
                 binary=launch.image,
                 symbol=launch.symbol,
             )
-        known = self._found[key]
-        cases = known.cases if self.case in known.cases else (*known.cases, self.case)
-        self._found[key] = replace(known, launches=known.launches + 1, cases=cases)
+        record = self._kernels[key]
+        cases = record.cases if self.case in record.cases else (*record.cases, self.case)
+        self._kernels[key] = replace(record, launches=record.launches + 1, cases=cases)
         return self._runs
 
     def kernels(self) -> list[Captured]:
-        return list(self._found.values())
+        return list(self._kernels.values())
 
 
-def hand_over(found: Sequence[Captured], fd: int) -> tuple[int, int]:
+def hand_over(kernels: Sequence[Captured], fd: int) -> tuple[int, int]:
     """Write them as JSON into a file of fixed size, without the longest texts where they do not
     fit. (bytes, kernels left out)."""
-    entries, left_out, room = [to_json(k) for k in found], 0, os.fstat(fd).st_size
+    entries, left_out, room = [to_json(k) for k in kernels], 0, os.fstat(fd).st_size
     data = json.dumps(entries).encode()
     while len(data) > room and entries:
         widest = max(entries, key=lambda k: sum(map(len, k["texts"].values())))

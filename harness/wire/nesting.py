@@ -18,25 +18,25 @@ def tensors_of(value: Any) -> list[Any]:
     return [value] if hasattr(value, "data_ptr") else []
 
 
-def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
     """The same structure with change(tensor) for each tensor, called in the order of its layout.
     Containers are new, what is no tensor is the same."""
     if hasattr(value, "data_ptr"):
         return change(value)
     if isinstance(value, dict):
-        return {k: changed(v, change) for k, v in value.items()}
+        return {k: map_tensors(v, change) for k, v in value.items()}
     if isinstance(value, list):
-        return [changed(v, change) for v in value]
+        return [map_tensors(v, change) for v in value]
     if isinstance(value, tuple):
-        inside = (changed(v, change) for v in value)
+        inside = (map_tensors(v, change) for v in value)
         return type(value)._make(inside) if hasattr(value, "_make") else tuple(inside)
     return value
 
 
-def replaced(value: Any, tensors: Iterable[Any]) -> Any:
+def replace_tensors(value: Any, tensors: Iterable[Any]) -> Any:
     """The same structure with these tensors, given in the order of its layout."""
-    given = iter(tensors)
-    return changed(value, lambda _: next(given))
+    replacements = iter(tensors)
+    return map_tensors(value, lambda _: next(replacements))
 
 
 def fields_of(value: Any) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def fields_of(value: Any) -> tuple[str, ...]:
     return tuple(names) if len(names) == len(value) else ()
 
 
-def named(fields: Iterable[str], values: Iterable[Any]) -> Any:
+def named_tuple(fields: Iterable[str], values: Iterable[Any]) -> Any:
     """A named tuple: one that has crossed has its fields, and no methods of its own."""
     return _kind(tuple(fields))._make(values)
 

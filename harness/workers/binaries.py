@@ -26,8 +26,8 @@ def find(name: str) -> str:
     return next((p for p in places if p and os.path.isfile(p)), "")
 
 
-def say(name: str, options: list[str], binary: bytes) -> str:
-    """What a tool says; "" where it is missing or fails."""
+def run(name: str, options: list[str], binary: bytes) -> str:
+    """Run a tool on a binary, and return what it prints; "" where it is missing or fails."""
     program = find(name)
     if not program:
         return ""

@@ -31,7 +31,7 @@ class CandidateHost(host.Host):
     """Commands of a candidate's worker, besides those of every host."""
 
     module: Any = None
-    _own: own_kernels.OwnKernels | None = None
+    _own_kernels: own_kernels.OwnKernels | None = None
     _recorder: launches.LaunchRecorder | None = None
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
@@ -43,7 +43,7 @@ class CandidateHost(host.Host):
         if len(fds) > 1:
             compile_cache.unpack(fds[1])
         if poison:
-            self._own = own_kernels.OwnKernels()
+            self._own_kernels = own_kernels.OwnKernels()
             self._recorder = launches.LaunchRecorder(runs=True)
             native.observe_launches(self._recorder.note)
             self.guarded = True
@@ -105,11 +105,12 @@ class CandidateHost(host.Host):
         took (after mode "meter"). data: which C++ functions were called, each as [identity of its
         build, name, calls]."""
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
-        if self._own is None:
+        if self._own_kernels is None:
             return [], (0, 0)
         # filling an output of 12 MiB takes as long as the kernel that writes it
         _fill_fresh(mode != "meter")
-        return [[*key, calls] for key, calls in self._own.called.items()], self._own.switch(mode)
+        called = [[*key, calls] for key, calls in self._own_kernels.called.items()]
+        return called, self._own_kernels.switch(mode)
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
         """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes,

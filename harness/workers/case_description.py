@@ -59,12 +59,12 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             **dense_layout(plan_layout(calls.first)),
             "form": model_calls.form_of(returned),
         }
-        precise, doubled = high_precision.precise(model, upstream, inputs)
-        wide = high_precision.doubled(inputs) if doubled else inputs
+        precise, doubled = high_precision.precise_model(model, upstream, inputs)
+        wide = high_precision.to_double(inputs) if doubled else inputs
         counts = calls.recorder.counts()
         roundoff = (
             rounding.unit(call, inputs, model_calls.forward(precise, upstream), wide)
-            if rounding.among(counts)
+            if rounding.includes_rounding(counts)
             else 0.0
         )
         task.cases[name] = LiveCase(
@@ -137,7 +137,7 @@ class _CallPair:
 def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -> _CallPair:
     """Raises TaskProblem for a reference that returns nothing, writes to its inputs or is not
     deterministic."""
-    recorder, exports = operators.Recorder(), operators.Giving()
+    recorder, exports = operators.Recorder(), operators.ExportRecorder()
     before = [t.clone() for t in tensors_of(inputs)]
     with recorder, exports:
         first = task.attempt(lambda: call(inputs))
@@ -166,5 +166,5 @@ def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -
             "be deterministic (random numbers? dropout? call self.eval() in __init__)"
         )
     cores = task.cpus if placement.is_host(task.device) else 1
-    looks = recorder.looks or exports.found
+    looks = recorder.looks or exports.exported
     return _CallPair(first, again, recorder, looks, flops, seconds * cores)

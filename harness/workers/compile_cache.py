@@ -91,14 +91,14 @@ def use_private_folders() -> None:
 
 def pack(fd: int) -> int:
     """Write the caches into a file; the number of bytes, 0 where there is nothing or too much."""
-    found = [
+    paths = [
         path for path in (os.environ[variable] for variable in _FOLDERS) if os.path.isdir(path)
     ]
-    if not found:
+    if not paths:
         return 0
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
-        for path in found:
+        for path in paths:
             archive.add(path, arcname=os.path.basename(path))
     data = packed.getbuffer()
     if len(data) > MOST_BYTES:

@@ -103,24 +103,24 @@ class CompilerHost(host.Host):
             "cuda", memory_files.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names)
         )
         try:
-            made = native.compile_order(order, from_json(native.Toolkit, toolkit), folder, limit_s)
+            build = native.compile_order(order, from_json(native.Toolkit, toolkit), folder, limit_s)
         except TimeoutError as error:
             return {"returncode": -1, "log": str(error), "timeout": True}
         except native.NativeError as error:
             return {"returncode": 1, "log": str(error)[-40_000:]}
-        sass = binaries.say("nvdisasm", ["-c"], made.image)
-        report = to_json(CudaReport(made.symbols, cubin.split(made.ptx, sass, made.log)))
+        sass = binaries.run("nvdisasm", ["-c"], build.image)
+        report = to_json(CudaReport(build.symbols, cubin.split(build.ptx, sass, build.log)))
         return {
             "returncode": 0,
-            "log": made.log[-40_000:],
-            "bytes": _write(made.image, fds[1]),
+            "log": build.log[-40_000:],
+            "bytes": _write(build.image, fds[1]),
             "listing": _write(json.dumps(report).encode(), fds[2]),
         }
 
 
 def _inside(source: str) -> bytes:
-    found = assembly.inspect(_LIBRARY, source, _SOURCE, list(native.read_prototypes(source)))
-    return json.dumps(to_json(found)).encode()
+    contents = assembly.inspect(_LIBRARY, source, _SOURCE, list(native.read_prototypes(source)))
+    return json.dumps(to_json(contents)).encode()
 
 
 def _write(data: bytes, fd: int) -> int:

@@ -69,9 +69,9 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
     from torch.utils.weak import WeakIdKeyDictionary
 
     rows: list[list[Any]] = []
-    made: Any = WeakIdKeyDictionary()
+    producers: Any = WeakIdKeyDictionary()
     for tensor in _tensors(inputs):
-        made[tensor] = INPUT
+        producers[tensor] = INPUT
     composed = _decompositions()
 
     class DataflowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
@@ -84,17 +84,17 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
                 if (result := parts(*args, **kwargs)) is not NotImplemented:
                     return result
             result = func(*args, **kwargs)
-            name, given = _plain(func), _tensors([args, kwargs])
-            reads = [made.get(t, OTHER) for t in given]
+            name, tensors = _plain(func), _tensors([args, kwargs])
+            reads = [producers.get(t, OTHER) for t in tensors]
             if name in _FREE or operators.is_free(f"aten.{name}"):
                 place = next((r for r in reads if r != OTHER), OTHER)
             elif len(rows) < MOST:
                 place = len(rows)
-                rows.append([*_named(name, args, kwargs, given), list(dict.fromkeys(reads))])
+                rows.append([*_named(name, args, kwargs, tensors), list(dict.fromkeys(reads))])
             else:
                 place = OTHER
             for tensor in _tensors([result]):
-                made[tensor] = place
+                producers[tensor] = place
             return result
 
     with DataflowMode():  # type: ignore[no-untyped-call]
@@ -106,10 +106,10 @@ def _decompositions() -> dict[Any, Any]:
     """Operator -> the function that does the same with plain ones."""
     from torch._decomp import decomposition_table
 
-    found = {
+    table = {
         func: parts for func, parts in decomposition_table.items() if _plain(func) in _COMPOSED
     }
-    return {func: _addmm if _plain(func) == "addmm" else parts for func, parts in found.items()}
+    return {func: _addmm if _plain(func) == "addmm" else parts for func, parts in table.items()}
 
 
 def _plain(func: Any) -> str:
@@ -124,18 +124,18 @@ def _addmm(bias: Any, one: Any, other: Any, **scales: Any) -> Any:
     return bias + one @ other
 
 
-def _named(name: str, args: Any, kwargs: Any, given: list[Any]) -> tuple[str, str, int]:
+def _named(name: str, args: Any, kwargs: Any, tensors: list[Any]) -> tuple[str, str, int]:
     plain = name.strip("_") or name
     if plain == "pow" and len(args) > 1 and args[1] == 2:
         plain = "mul"
     plain = _SAME.get(plain, plain)
-    if plain not in _REDUCING or not given:
+    if plain not in _REDUCING or not tensors:
         return plain, "", 0
     if name in ("max", "min") and len(args) > 1 and hasattr(args[1], "shape"):
         return {"max": "maximum", "min": "minimum"}[name], "", 0  # of two tensors
     place = 2 if plain == "topk" else 1
     named = kwargs.get("dim", kwargs.get("dims", args[place] if len(args) > place else None))
-    return plain, *_axes(named, tuple(given[0].shape), -1 if plain in _LAST_UNLESS_SAID else None)
+    return plain, *_axes(named, tuple(tensors[0].shape), -1 if plain in _LAST_UNLESS_SAID else None)
 
 
 def _axes(named: Any, shape: tuple[int, ...], default: int | None) -> tuple[str, int]:

@@ -9,18 +9,14 @@ with gradients are varied with its inputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ..wire.nesting import replaced, tensors_of
+from ..wire.nesting import replace_tensors, tensors_of
+from .family_values import FLOATING, change_integers, change_mask, pick
 
 _WIDE = ("float64", "float32", "bfloat16", "float16")
 _INDICES = ("int64", "int32", "int16", "uint8")
-SHIFT = 20.0  # standard deviations
-# elements that are raised, at most, and to how many times the largest
-FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}
-NARROWEST, WIDEST = 0.2, 0.8  # of the range of all values, a moved slice
-MOVED_SHARE = 0.7  # of the slices
 # of a named value, over the logarithm of the sum of the others' exponentials
 LEAST_LIKELY, MOST_LIKELY = 0.0, 1.5
 FAMILIES: dict[str, str] = {
@@ -56,13 +52,13 @@ def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = 
     import torch
 
     generator = torch.Generator(device).manual_seed(seed)
-    found = []
+    gradients = []
     for shape, dtype in outputs:
         parts = [*shape, 2] if dtype.is_complex else shape
         signs = torch.randint(2, parts, generator=generator, device=device) * 2 - 1
         values = (torch.rand(parts, generator=generator, device=device) + 0.5) * signs
-        found.append((torch.view_as_complex(values) if dtype.is_complex else values).to(dtype))
-    return found
+        gradients.append((torch.view_as_complex(values) if dtype.is_complex else values).to(dtype))
+    return gradients
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
@@ -75,19 +71,19 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
         return inputs
     tensors = tensors_of(inputs)
     generator = torch.Generator(tensors[0].device if tensors else "cpu").manual_seed(seed)
-    found: list[Any] = replaced(inputs, _varied(tensors, family, generator))
-    return found
+    variation: list[Any] = replace_tensors(inputs, _varied(tensors, family, generator))
+    return variation
 
 
 def _varied(tensors: list[Any], family: str, generator: Any) -> list[Any]:
     if family == "named":
         return _named(tensors, generator)
-    chosen = set(range(len(tensors)))
+    numbers = set(range(len(tensors)))
     if family == "special":
         floating = [i for i, t in enumerate(tensors) if t.is_floating_point() and t.numel()]
-        chosen = {floating[_index(len(floating), generator)]} if floating else set()
+        numbers = {floating[pick(len(floating), generator)]} if floating else set()
     return [
-        _vary(t, family, generator) if i in chosen and t.numel() else t
+        _vary(t, family, generator) if i in numbers and t.numel() else t
         for i, t in enumerate(tensors)
     ]
 
@@ -115,11 +111,11 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
         return tensor
     values = base.clone(memory_format=torch.contiguous_format)
     if base.dtype == torch.bool:
-        _mask(values, family)
+        change_mask(values, family)
     elif base.is_floating_point():
-        values = _FLOATING[family](values, generator)
+        values = FLOATING[family](values, generator)
     elif not base.is_complex():
-        values = _integers(values, family, generator)
+        values = change_integers(values, family, generator)
     out = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
     return out.copy_(values).expand(tensor.shape)
 
@@ -155,7 +151,7 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
     range, of rows that do not count, change nothing."""
     import torch
 
-    found = list(inputs)
+    results = list(inputs)
     tensors = [(at, t) for at, t in enumerate(inputs) if t.numel()]
     for at, tensor in tensors:
         pairs = [
@@ -167,7 +163,7 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
         ]
         if not pairs or overlaps(tensor.shape, tensor.stride()):
             continue
-        axis, other = pairs[_index(len(pairs), generator)]
+        axis, other = pairs[pick(len(pairs), generator)]
         count = tensor.shape[axis]
         index = other.reshape([*tensor.shape[:axis], 1, *tensor.shape[axis + 1 :]]).long()
         inside = (index >= 0) & (index < count)
@@ -180,170 +176,11 @@ def _named(inputs: list[Any], generator: Any) -> list[Any]:
         room = torch.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
         )
-        found[at] = room.copy_(tensor).scatter_(axis, index, likely)
-    return found
+        results[at] = room.copy_(tensor).scatter_(axis, index, likely)
+    return results
 
 
 def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether one element is several, as in an expanded tensor or in windows."""
     reach = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
     return math.prod(shape) > 1 + reach
-
-
-def _draw(generator: Any) -> float:
-    import torch
-
-    return float(torch.rand(1, generator=generator, device=generator.device))
-
-
-def _index(count: int, generator: Any) -> int:
-    return min(int(_draw(generator) * count), count - 1)
-
-
-def _scaled(values: Any, generator: Any) -> Any:
-    return values.mul_(10.0 ** (0.5 + 1.5 * _draw(generator)))
-
-
-def _small(values: Any, generator: Any) -> Any:
-    return values.mul_(10.0 ** -(1 + 1.5 * _draw(generator)))
-
-
-def _shifted(values: Any, generator: Any) -> Any:
-    sign = 1 if _draw(generator) < 0.5 else -1
-    return values.add_(sign * SHIFT * float(values.float().std(correction=0)))
-
-
-def _negative(values: Any, generator: Any) -> Any:
-    return values.abs().neg() if bool((values < 0).any()) else values
-
-
-def _spike(values: Any, generator: Any) -> Any:
-    flat, largest = values.view(-1), float(values.float().abs().max()) or 1
-    flat[_index(values.numel(), generator)] += 100 * largest
-    # unequal, so that a sum does not cancel
-    flat[_index(values.numel(), generator)] -= 70 * largest
-    return values
-
-
-def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> Any:
-    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row
-    does not show by its beginning. All have one sign: where large ones cancel, honest roundings are
-    large beside what is left (5 of 6,000 draws of sums over rows of 64)."""
-    import torch
-
-    flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
-    count = max(1, min(FEW, flat.numel() // FEW))
-    raised = min(factor * largest, 0.25 * torch.finfo(values.dtype).max)
-    places = torch.randint(flat.numel(), (count,), generator=generator, device=flat.device)
-    flat[places] = raised if bool((values > 0).any()) else -raised
-    return values
-
-
-def _raised(values: Any, generator: Any) -> Any:
-    return _uneven(values, generator, FACTORS["raised"])
-
-
-def _moved(values: Any, generator: Any) -> Any:
-    """Whoever knows beforehand what an average or a spread of plain inputs is has other ones here,
-    whichever axes they are taken over. A slice is made narrower and put elsewhere in the range of
-    all values, which may be all that the task bears."""
-    import torch
-
-    axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
-    chosen = [axis for axis in axes if _draw(generator) < 0.5] or axes[:1]
-    if axes and len(chosen) == len(axes):  # such a slice would be one value
-        chosen.pop(_index(len(axes), generator))
-    shape = [extent if axis in chosen else 1 for axis, extent in enumerate(values.shape)]
-
-    def drawn() -> Any:
-        return torch.rand(shape, generator=generator, device=values.device)
-
-    moves = drawn() < MOVED_SHARE
-    moves.view(-1)[_index(moves.numel(), generator)] = True
-    lowest, highest = float(values.min()), float(values.max())
-    width = torch.where(moves, NARROWEST + (WIDEST - NARROWEST) * drawn(), 1.0)
-    start = lowest * (1 - width) + drawn() * (1 - width) * (highest - lowest)
-    return values.mul_(width.to(values.dtype)).add_(start.to(values.dtype))
-
-
-def _edges(values: Any, generator: Any) -> Any:
-    for axis in range(values.dim()):
-        for index in {0, values.shape[axis] - 1}:
-            values.select(axis, index).mul_(10 if axis == values.dim() - 1 else 3)
-    return values
-
-
-def _zeros(values: Any, generator: Any) -> Any:
-    flat = values.view(-1)
-    start = _index(flat.numel(), generator)
-    flat[start : start + max(1, flat.numel() // 8)] = 0
-    if values.dim() > 1:
-        values[-1] = 0
-    return values
-
-
-def _ties(values: Any, generator: Any) -> Any:
-    import torch
-
-    flat = values.view(-1)
-    some = flat[torch.randint(flat.numel(), (2,), generator=generator, device=flat.device)]
-    # the ends of the range among them: of levels that lie close together by chance, differences
-    # lose what honest sums round
-    levels = torch.cat([flat[flat.argmin()][None], flat[flat.argmax()][None], some])
-    return levels[torch.randint(4, (flat.numel(),), generator=generator, device=flat.device)].view(
-        values.shape
-    )
-
-
-def _exact(values: Any, generator: Any) -> Any:
-    import torch
-
-    lowest = -1 if bool((values < 0).any()) else 0
-    return torch.randint(lowest, 2, values.shape, generator=generator, device=values.device).to(
-        values.dtype
-    )
-
-
-def _special(values: Any, generator: Any) -> Any:
-    import torch
-
-    flat, info = values.view(-1), torch.finfo(values.dtype)
-    for value in (float("nan"), float("inf"), -float("inf"), -0.0, info.tiny / 4, info.max):
-        flat[_index(flat.numel(), generator)] = value
-    return values
-
-
-_FLOATING: dict[str, Callable[[Any, Any], Any]] = {
-    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike,
-    "uneven": _uneven, "raised": _raised, "moved": _moved, "edges": _edges, "zeros": _zeros,
-    "ties": _ties, "exact": _exact, "special": _special,
-}  # fmt: skip
-
-
-def _mask(values: Any, family: str) -> None:
-    if family in ("ties", "small"):
-        values.fill_(family == "ties")
-    elif family == "zeros":
-        values.view(-1)[: max(1, values.numel() // 8)] = False
-    elif family == "edges":
-        values.fill_(False)
-        values.view(-1)[[0, -1]] = True
-
-
-def _integers(values: Any, family: str, generator: Any) -> Any:
-    import torch
-
-    flat = values.view(-1)
-    count = flat.numel()
-    if count > 1 and bool((flat[1:] >= flat[:-1]).all()):
-        return values
-    order = torch.randperm(count, generator=generator, device=flat.device)
-    if family == "zeros":
-        order = torch.randint(count, (count,), generator=generator, device=flat.device)
-    elif family == "ties":
-        few = torch.stack([flat.argmin(), flat.argmax(), order[0], order[1]])
-        order = few[torch.randint(4, (count,), generator=generator, device=flat.device)]
-    mixed = flat[order]
-    if family == "edges":
-        mixed[0], mixed[-1] = flat.max(), flat.min()
-    return mixed.view(values.shape)

@@ -97,7 +97,7 @@ def _child(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None
             os.write(status, f"E {error}\n".encode()[:500])
             os._exit(70)
         if rules.devices:
-            placement.arrive()
+            placement.enable_devices()
         _KINDS[request["kind"]](socket.socket(fileno=worker), text)
         os._exit(0)
     except SystemExit as error:  # the candidate's own

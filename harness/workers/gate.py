@@ -43,16 +43,19 @@ def gate_bytes(outputs: int) -> int:
     return 8 * (_OUTPUTS + _WORDS * outputs) + TEXT_BYTES
 
 
-def plain_text(layout: Layout, usual: Layout) -> bytes:
+def plain_text(layout: Layout, worker_layout: Layout) -> bytes:
     """What a call's inputs are besides its tensors, as JSON: nothing where that is as in the layout
     that the worker has, values alone where these differ. Texts are compared, since 1 == True and
     0.0 == -0.0."""
-    if layout is usual:
+    if layout is worker_layout:
         return b""
-    (form, values), (usual_form, usual_values) = _form_and_values(layout), _form_and_values(usual)
-    if form != usual_form:
+    (form, values), (worker_form, worker_values) = (
+        _form_and_values(layout),
+        _form_and_values(worker_layout),
+    )
+    if form != worker_form:
         return json.dumps(plain_values(layout)).encode()
-    return b"" if values == usual_values else values.encode()
+    return b"" if values == worker_values else values.encode()
 
 
 def _form_and_values(layout: Layout) -> tuple[str, str]:

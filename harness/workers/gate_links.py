@@ -85,7 +85,8 @@ class Packets(Link):
             self._in.parts[number] = Part(self._start + leaf["offset"], leaf["nbytes"])
         self._byte = ctypes.c_char(b"-")
         self._short.parts[0] = Part(ctypes.addressof(self._byte), 1)
-        self._whole, self._said = ctypes.byref(self._out), ctypes.byref(self._short)
+        self._long_message = ctypes.byref(self._out)
+        self._short_message = ctypes.byref(self._short)
 
     def wait(self) -> None:
         receive, socket, message = _libc.recvmsg, self._socket, ctypes.byref(self._in)
@@ -93,4 +94,5 @@ class Packets(Link):
             pass
 
     def answer(self, *, whole: bool) -> None:
-        _libc.sendmsg(self._socket, self._whole if whole else self._said, NO_SIGNAL)
+        message = self._long_message if whole else self._short_message
+        _libc.sendmsg(self._socket, message, NO_SIGNAL)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..wire.layouts import span
-from ..wire.nesting import changed, tensors_of
+from ..wire.nesting import map_tensors, tensors_of
 from . import guarded_memory, memory_faults, modules, placement
 from .guarded_memory import FRESH
 
@@ -156,7 +156,7 @@ def guard_inputs(value: Any, device: str, guard: Guard) -> Any:
         guard.input_addresses.add(_storage_address(tensor))
         return tensor
 
-    return changed(value, guarded)
+    return map_tensors(value, guarded)
 
 
 def _copy_to_device(label: str, tensor: Any, device: str, guard: Guard) -> Any:

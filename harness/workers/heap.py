@@ -41,16 +41,16 @@ def without_holes(size: int = 0, count: int = 0) -> Iterator[None]:
 
 def _fill() -> list[int]:
     """A chunk in each hole, none of which is touched; the last of each size lies at the end."""
-    found: list[int] = []
+    chunks: list[int] = []
     if (end := _libc.malloc(BEYOND)) is None:  # as much is not to be had: its heap stays as it is
-        return found
+        return chunks
     _libc.free(end)
     for size in SIZES:
-        while len(found) < MOST and (chunk := _libc.malloc(size)) is not None:
-            found.append(chunk)
+        while len(chunks) < MOST and (chunk := _libc.malloc(size)) is not None:
+            chunks.append(chunk)
             if chunk >= end:
                 break
-    return found
+    return chunks
 
 
 def _fill_caches() -> None:

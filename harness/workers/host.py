@@ -224,7 +224,7 @@ class Host(ShownHost):
             assert self.window is not None
             (inputs,) = self.window.inputs([layout], [(base, 0)])
         clock.prepare(queue_ns, cold=False)
-        warm = running.over_and_over(model.call, inputs, calls, clock)
+        warm = running.repeated_calls_ns(model.call, inputs, calls, clock)
         dispatch = running.dispatch_ns(model.without_kernel, inputs) if model.without_kernel else 0
         return None, (warm, clock.waiting(model.call, [inputs] * calls), calls * dispatch)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..wire.layouts import Layout
-from ..wire.nesting import changed, fields_of
+from ..wire.nesting import fields_of, map_tensors
 from .modules import LoadError
 
 TENSOR = "a tensor"
@@ -114,7 +114,7 @@ def _leaves(inputs: Any) -> tuple[list[Any], list[Any]]:
         return sources[-1]
 
     # plain tensors go the short way: this is a part of calls that are timed
-    return [leaf(v) if hasattr(v, "data_ptr") else changed(v, leaf) for v in inputs], sources
+    return [leaf(v) if hasattr(v, "data_ptr") else map_tensors(v, leaf) for v in inputs], sources
 
 
 def _root(outputs: list[Any], number: int, gradient: Any) -> Any:

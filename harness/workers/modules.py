@@ -81,34 +81,34 @@ def state(model: Any) -> dict[str, Any]:
     """Parameters, then persistent buffers, by name; {} for a function."""
     if not hasattr(model, "named_parameters"):
         return {}
-    found = dict(model.named_parameters())
-    kept = set(model.state_dict().keys())
-    found.update({k: v for k, v in model.named_buffers() if k in kept})
-    return found
+    tensors = dict(model.named_parameters())
+    persistent = set(model.state_dict().keys())
+    tensors.update({k: v for k, v in model.named_buffers() if k in persistent})
+    return tensors
 
 
-def match_state(wanted: dict[str, tuple[list[int], str]], model: Any) -> dict[str, Any]:
+def match_state(reference: dict[str, tuple[list[int], str]], model: Any) -> dict[str, Any]:
     """The model's tensor for each of the reference's names: by name, else by position if count,
     shapes and dtypes agree.
 
-    wanted: name -> (shape, dtype). Raises LoadError("parameter_mismatch") with the difference. A
+    reference: name -> (shape, dtype). Raises LoadError("parameter_mismatch") with the difference. A
     model without any state is accepted only where the reference has none, because otherwise its
     result could not follow the parameters.
     """
-    have = state(model)
-    if not wanted:
+    tensors = state(model)
+    if not reference:
         return {}
-    fits = {name: _describe(tensor) for name, tensor in have.items()}
-    if all(fits.get(name) == described for name, described in wanted.items()):
-        return {name: have[name] for name in wanted}
-    if len(fits) == len(wanted) and list(fits.values()) == list(wanted.values()):
-        return dict(zip(wanted, have.values(), strict=True))
+    candidate = {name: _describe(tensor) for name, tensor in tensors.items()}
+    if all(candidate.get(name) == described for name, described in reference.items()):
+        return {name: tensors[name] for name in reference}
+    if len(candidate) == len(reference) and list(candidate.values()) == list(reference.values()):
+        return dict(zip(reference, tensors.values(), strict=True))
     lines = [
-        f"  {name}: reference {_spell(w)}, candidate {_spell(fits.get(name))}"
-        for name, w in wanted.items()
-        if fits.get(name) != w
+        f"  {name}: reference {_spell(w)}, candidate {_spell(candidate.get(name))}"
+        for name, w in reference.items()
+        if candidate.get(name) != w
     ]
-    extra = [name for name in fits if name not in wanted]
+    extra = [name for name in candidate if name not in reference]
     raise LoadError(
         "parameter_mismatch",
         "the parameters do not match the reference's by name, nor by position:\n"

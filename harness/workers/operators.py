@@ -61,29 +61,29 @@ def is_free(name: str) -> bool:
 
 
 # methods of a tensor that give its values away, and dispatch no operator
-_GIVING = ("numpy", "__array__", "tolist", "__dlpack__")
+_EXPORTS = ("numpy", "__array__", "tolist", "__dlpack__")
 
 
-class Giving:
+class ExportRecorder:
     """Notes whether values of a tensor leave the framework inside the `with` block, other than by
     an operator. A mode for functions would see it as well, and turn some of the framework's own
     ways off."""
 
     def __init__(self) -> None:
-        self.found = False
+        self.exported = False
         self._undo = contextlib.ExitStack()
 
-    def __enter__(self) -> Giving:
+    def __enter__(self) -> ExportRecorder:
         import torch
 
-        for name in _GIVING:
-            own = vars(torch.Tensor).get(name)  # most are inherited
-            setattr(torch.Tensor, name, self._noting(getattr(torch.Tensor, name)))
+        for name in _EXPORTS:
+            original = vars(torch.Tensor).get(name)  # most are inherited
+            setattr(torch.Tensor, name, self._recording(getattr(torch.Tensor, name)))
             self._undo.callback(
                 *(
                     (delattr, torch.Tensor, name)
-                    if own is None
-                    else (setattr, torch.Tensor, name, own)
+                    if original is None
+                    else (setattr, torch.Tensor, name, original)
                 )
             )
         return self
@@ -91,12 +91,12 @@ class Giving:
     def __exit__(self, *details: Any) -> None:
         self._undo.close()
 
-    def _noting(self, usual: Callable[..., T]) -> Callable[..., T]:
-        def noted(tensor: Any, *args: Any, **kwargs: Any) -> T:
-            self.found = True
-            return usual(tensor, *args, **kwargs)
+    def _recording(self, export: Callable[..., T]) -> Callable[..., T]:
+        def recorded(tensor: Any, *args: Any, **kwargs: Any) -> T:
+            self.exported = True
+            return export(tensor, *args, **kwargs)
 
-        return noted
+        return recorded
 
 
 class Recorder:
@@ -157,13 +157,13 @@ def _terms(name: str, args: Any, result: Any) -> int:
     """How many products or elements one operator adds up for an element of its result, 0 for those
     that add nothing: by the ratio of sizes unless its kind is known. A softmax reads one axis and
     keeps the size; whoever asks counts the longest axis anyway."""
-    given = [t.numel() for t in args if hasattr(t, "numel")]
-    made = [
+    read = [t.numel() for t in args if hasattr(t, "numel")]
+    written = [
         t.numel()
         for t in (result if isinstance(result, (list, tuple)) else [result])
         if hasattr(t, "numel") and t.numel()
     ]
-    if not given or not made or is_free(name):
+    if not read or not written or is_free(name):
         return 0
     kind = name.split(".")[1]
     if kind in ("mm", "bmm", "mv", "dot"):
@@ -174,7 +174,7 @@ def _terms(name: str, args: Any, result: Any) -> int:
         return int(args[1].numel() // max(1, min(args[1].shape[0], args[1].shape[1])))
     if kind.startswith("nll_loss") and not kind.endswith("backward"):
         return int(args[1].numel())
-    ratio = max(given) // min(made)
+    ratio = max(read) // min(written)
     return ratio if ratio > 1 else 0
 
 
@@ -190,11 +190,11 @@ def counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
     counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # counts by module need hooks that gradients of leaves do not bear
     try:
         with counter:
-            found = call(inputs)
+            result = call(inputs)
     except AssertionError:
         # a formula that does not know this form of an operator; the task's own comes again
-        found = call(inputs)
-    return found, int(counter.get_total_flops())
+        result = call(inputs)
+    return result, int(counter.get_total_flops())
 
 
 def _attention(query: list[int], key: list[int], value: list[int], *_: Any, **__: Any) -> int:

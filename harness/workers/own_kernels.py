@@ -40,9 +40,9 @@ class OwnKernels:
             if self._events
             else 0.0
         )
-        found = self.calls, self._host_ns + int(on_device)
+        totals = self.calls, self._host_ns + int(on_device)
         self.calls, self._host_ns, self._events, self._mode = 0, 0, [], mode
-        return found
+        return totals
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def launch(*arguments: Any, **named: Any) -> Any:
@@ -80,11 +80,11 @@ class OwnKernels:
 def _launchers() -> list[tuple[Any, str]]:
     """Class and method by which kernels of each language start. What this process has not loaded
     has nothing to launch."""
-    found: list[tuple[Any, str]] = [(native.Function, "__call__"), (native.Sized, "__call__")]
+    launchers: list[tuple[Any, str]] = [(native.Function, "__call__"), (native.Sized, "__call__")]
     for module, name in (
         ("triton.runtime.jit", "JITFunction"),
         ("triton.runtime.interpreter", "InterpretedFunction"),
     ):
         if (kind := getattr(sys.modules.get(module), name, None)) is not None:
-            found.append((kind, "run"))
-    return found
+            launchers.append((kind, "run"))
+    return launchers

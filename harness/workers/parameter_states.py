@@ -33,13 +33,15 @@ def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
     import torch
 
     share = SHARES[KINDS[seed % len(KINDS)]]
-    found = []
+    state = []
     for number, (name, value) in enumerate(before.items()):
-        there = device if value.is_floating_point() or value.is_complex() else "cpu"
-        generator = torch.Generator(there).manual_seed(seed + number)
+        generator_device = device if value.is_floating_point() or value.is_complex() else "cpu"
+        generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share
-        found.append(_other(name, value.to(there), generator, grows=grows).to(value.device))
-    return found
+        state.append(
+            _other(name, value.to(generator_device), generator, grows=grows).to(value.device)
+        )
+    return state
 
 
 def _other(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
@@ -54,41 +56,43 @@ def _other(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
         if flat.numel() < 2 or bool((wide[1:] >= wide[:-1]).all()):
             return value
         return flat[torch.randperm(flat.numel(), generator=generator)].view(value.shape)
-    usual = value.float()
-    finite = usual.isfinite()
-    some = usual if bool(finite.all()) else usual[finite]
+    original = value.float()
+    finite = original.isfinite()
+    sample = original if bool(finite.all()) else original[finite]
     positive = "var" in name.rsplit(".", 1)[-1]
-    changed = _changed(usual, some, generator, positive=positive)
-    if grows and some.numel():
-        changed = _grown(changed, some, generator, positive=positive)
-    changed = changed if some is usual else torch.where(finite, changed, usual)
+    changed = _changed(original, sample, generator, positive=positive)
+    if grows and sample.numel():
+        changed = _grown(changed, sample, generator, positive=positive)
+    changed = changed if sample is original else torch.where(finite, changed, original)
     return changed.to(value.dtype)
 
 
-def _changed(usual: Any, some: Any, generator: Any, *, positive: bool) -> Any:
-    """some: its finite values."""
+def _changed(original: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
+    """sample: its finite values."""
     import torch
 
     noise = torch.randn(
-        usual.shape, generator=generator, dtype=torch.float32, device=generator.device
+        original.shape, generator=generator, dtype=torch.float32, device=generator.device
     )
     scale = (
-        (float(some.std(correction=0)) or float(some.abs().mean()) or 1.0) if some.numel() else 1.0
+        (float(sample.std(correction=0)) or float(sample.abs().mean()) or 1.0)
+        if sample.numel()
+        else 1.0
     )
     # in place: parameters may be a large part of the memory that there is
     changed = noise.flip(0).mul_(0 if positive else 0.25 * scale)
-    changed.addcmul_(usual, noise.mul_(0.25).add_(1))
+    changed.addcmul_(original, noise.mul_(0.25).add_(1))
     return changed.abs_() if positive else changed
 
 
-def _grown(changed: Any, some: Any, generator: Any, *, positive: bool) -> Any:
-    """some: the finite values before. A single number, a temperature perhaps, is multiplied
+def _grown(changed: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
+    """sample: the finite values before. A single number, a temperature perhaps, is multiplied
     alone."""
     import torch
 
-    usual = float(some.abs().max())
-    alike = float(some.std(correction=0)) <= 1e-3 * usual
-    if alike and not positive and (usual < SMALL if some.numel() > 1 else usual == 0):
+    largest = float(sample.abs().max())
+    alike = float(sample.std(correction=0)) <= 1e-3 * largest
+    if alike and not positive and (largest < SMALL if sample.numel() > 1 else largest == 0):
         noise = torch.randn(
             changed.shape, generator=generator, dtype=torch.float32, device=generator.device
         )

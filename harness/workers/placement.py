@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..wire import device_memory
-from ..wire.nesting import changed
+from ..wire.nesting import map_tensors
 
 HOST = "cpu"  # torch's name
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
@@ -27,7 +27,7 @@ def is_host(device: str) -> bool:
 
 def move(value: Any, device: str) -> Any:
     """The same structure with its tensors on `device`."""
-    return changed(value, lambda t: t.to(device))
+    return map_tensors(value, lambda t: t.to(device))
 
 
 def finish(device: str) -> None:
@@ -38,7 +38,7 @@ def finish(device: str) -> None:
         torch.cuda.synchronize(device)
 
 
-def arrive() -> None:
+def enable_devices() -> None:
     """First thing in a process that may use a GPU: torch counts devices as the driver does. By
     itself it asks the management library, which from within a sandbox names none, and then
     torch.compile and Triton find no device."""

@@ -133,7 +133,7 @@ class ReferenceHost(host.Host):
             self.task.cases[case] = LiveCase(
                 spec,
                 model,
-                high_precision.double(model) if doubled else model,
+                high_precision.double_model(model) if doubled else model,
                 init,
                 case_description.initial_state(model),
                 outputs,

@@ -55,7 +55,7 @@ class _Argument:
     divided: bool
 
 
-def among(names: Iterable[str]) -> bool:
+def includes_rounding(names: Iterable[str]) -> bool:
     """Whether one of these operators, by full name, rounds to whole numbers."""
     return any(_is_rounding(name.split(".")[1]) for name in names if "." in name)
 
@@ -70,13 +70,15 @@ def unit(
     same; a dtype that is written into the reference leaves the former alone."""
     import torch
 
-    found = 0.0
-    for own, wanted in zip(_arguments(call, inputs), _arguments(precise, arguments), strict=False):
-        one, other = own.value, wanted.value
+    roundoff = 0.0
+    for working, exact in zip(
+        _arguments(call, inputs), _arguments(precise, arguments), strict=False
+    ):
+        one, other = working.value, exact.value
         equal = one.dtype != other.dtype and bool((one.to(other.dtype) == other).all())
-        if own.divided or not (own.exact or equal):
-            found = max(found, min(torch.finfo(one.dtype).eps / 2, SINGLE))
-    return found
+        if working.divided or not (working.exact or equal):
+            roundoff = max(roundoff, min(torch.finfo(one.dtype).eps / 2, SINGLE))
+    return roundoff
 
 
 def turned(
@@ -87,27 +89,27 @@ def turned(
     tensor."""
     if not slack:
         return []
-    found = []
+    sides = []
     for side in SIDES:
-        given = _watched(call, inputs, partial(_moved, slack=side * slack))
-        found.append([t.to(d).contiguous() for t, d in zip(given, dtypes, strict=True)])
-    return found
+        outputs = _watched(call, inputs, partial(_moved, slack=side * slack))
+        sides.append([t.to(d).contiguous() for t, d in zip(outputs, dtypes, strict=True)])
+    return sides
 
 
 def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
     """Of all rounding operators of call(inputs), in order."""
-    found: list[_Argument] = []
+    collected: list[_Argument] = []
     exact = True
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         nonlocal exact
         if _rounds(name, args):
-            found.append(_Argument(args[0].detach().clone(), exact, name in _SCALING))
+            collected.append(_Argument(args[0].detach().clone(), exact, name in _SCALING))
         exact = exact and operators.is_exact([f"aten.{name.strip('_') or name}"])
         return args
 
     _watched(call, inputs, at)
-    return found
+    return collected
 
 
 def _moved(name: str, args: Sequence[Any], kwargs: dict[str, Any], slack: float) -> Sequence[Any]:

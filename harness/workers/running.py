@@ -37,7 +37,7 @@ MOST_RUNS, ENOUGH_NS = 5, 50_000_000  # of one call over and over
 DECISIONS = 20  # pairs of runs, and calls of each
 
 
-def over_and_over(
+def repeated_calls_ns(
     call: Callable[[Any], Any],
     inputs: Any,
     count: int,
@@ -74,18 +74,18 @@ def dispatch_ns(without_kernel: Callable[..., Any], inputs: Any) -> int:
     if idle is None:
         return 0
     nothing.forward = lambda *given: None
-    costs = []
+    differences = []
     with torch.no_grad():
         for _ in range(DECISIONS):
             whole, part = (
-                over_and_over(partial(_spread, module), inputs, DECISIONS, clock)
+                repeated_calls_ns(partial(_call_spread, module), inputs, DECISIONS, clock)
                 for module in (idle, nothing)
             )
-            costs.append((whole - part) / DECISIONS)
-    return max(1, round(median(costs)))
+            differences.append((whole - part) / DECISIONS)
+    return max(1, round(median(differences)))
 
 
-def _spread(module: Callable[..., Any], inputs: Any) -> Any:
+def _call_spread(module: Callable[..., Any], inputs: Any) -> Any:
     return module(*inputs)
 
 

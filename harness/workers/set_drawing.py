@@ -124,7 +124,7 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
     inputs = families.vary([*drawn, *upstream], order.family, order.seed + 1)
     call = model_calls.forward(case.precise, case.upstream)
     arguments = placement.move(inputs, task.device)
-    precise = high_precision.doubled(arguments) if case.doubled else arguments
+    precise = high_precision.to_double(arguments) if case.doubled else arguments
     expected = task.attempt(lambda: call(precise), f"{CALL} in float64")
     if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in case.outputs["leaves"]]:
         raise TaskProblem(

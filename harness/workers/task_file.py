@@ -68,9 +68,9 @@ class TaskFile:
         function = getattr(self.module, name)
         accepted = inspect.signature(function).parameters
         open_ended = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
-        chosen = {k: v for k, v in case.arguments.items() if open_ended or k in accepted}
-        what = f"{name}({', '.join(f'{k}={v!r}' for k, v in chosen.items())})"
-        return attempt(lambda: function(**chosen), what, self.lines, name)
+        arguments = {k: v for k, v in case.arguments.items() if open_ended or k in accepted}
+        what = f"{name}({', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
+        return attempt(lambda: function(**arguments), what, self.lines, name)
 
 
 def attempt(action: Callable[[], Any], what: str, lines: Lines, *anchors: str) -> Any:
@@ -85,12 +85,12 @@ def attempt(action: Callable[[], Any], what: str, lines: Lines, *anchors: str) -
             str(error) if error.kind == "syntax_error" else f"{lines.at(*anchors)}: {error}"
         ) from error
     except BaseException as error:
-        own = [
+        task_lines = [
             f.lineno
             for f in traceback.extract_tb(error.__traceback__)
             if f.filename == lines.filename
         ]
-        where = f"{lines.filename}, line {own[-1]}" if own else lines.at(*anchors)
+        where = f"{lines.filename}, line {task_lines[-1]}" if task_lines else lines.at(*anchors)
         raise TaskProblem(
             f"{where}: {what} raised {type(error).__name__}: {error}. {_fix(error, what)}"
         ) from error
@@ -141,7 +141,7 @@ def read(
             held_out_lines,
         )
         cases += _companions(companion, held_out_lines)
-    cases += _drawn(module, lines, random.Random(seed))
+    cases += _draw_held_out(module, lines, random.Random(seed))
     _check_arguments(module, cases, lines)
     tolerance = getattr(module, "TOLERANCE", "default")
     if tolerance not in ("default", "bitwise"):
@@ -300,10 +300,10 @@ def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], lines: Lin
             )
 
 
-def _drawn(module: types.ModuleType, lines: Lines, rng: random.Random) -> list[CaseSpec]:
+def _draw_held_out(module: types.ModuleType, lines: Lines, rng: random.Random) -> list[CaseSpec]:
     """Cases from the ranges of HELD_OUT: {"rows": (1, 4096)} draws uniformly, a list chooses,
     anything else stays."""
-    drawn = []
+    cases = []
     for position, entry in enumerate(
         h for h in getattr(module, "HELD_OUT", ()) if not isinstance(h, str)
     ):
@@ -315,8 +315,8 @@ def _drawn(module: types.ModuleType, lines: Lines, rng: random.Random) -> list[C
             )
         for number in range(_DRAWN):
             arguments = {k: _draw(v, rng) for k, v in entry.items()}
-            drawn.append(CaseSpec(f"held_out:{position}.{number}", arguments, held_out=True))
-    return drawn
+            cases.append(CaseSpec(f"held_out:{position}.{number}", arguments, held_out=True))
+    return cases
 
 
 def _draw(value: Any, rng: random.Random) -> Any:

@@ -24,14 +24,14 @@ class TaskNeighbours:
     """Files below the task's folder that were imported or read, by relative name, with the SHA-256
     of their content.
 
-    folder: a real path, "" where the task has none. own: names of files whose text is known
-    otherwise. Installed packages and scratch folders below it do not count: an environment is no
-    part of the task."""
+    folder: a real path, "" where the task has none. task_files: names of files whose text is
+    known otherwise. Installed packages and scratch folders below it do not count: an environment is
+    no part of the task."""
 
-    def __init__(self, folder: str, own: Collection[str]) -> None:
+    def __init__(self, folder: str, task_files: Collection[str]) -> None:
         self._folder = f"{folder.rstrip('/')}/" if folder else ""
-        self._own = frozenset(own)
-        self._seen: dict[str, tuple[tuple[int, ...], str]] = {}  # the file's stamp and its digest
+        self._task_files = frozenset(task_files)
+        self._files: dict[str, tuple[tuple[int, ...], str]] = {}  # the file's stamp and its digest
         self._pinned: dict[str, str] | None = None
         self._modules = 0  # that were looked at
         self._hashing = threading.local()
@@ -49,47 +49,47 @@ class TaskNeighbours:
             _read_sources(self._folder, self._foreign)
 
     def watch(self) -> None:
-        """From now on see every file that is opened, for good: a process that is timed is not
+        """Note every file that is opened from now on, for good: a process that is timed is not
         watched, but compared."""
         if self._folder:
-            sys.addaudithook(self._heard)
+            sys.addaudithook(self._note_opening)
 
-    def found(self) -> dict[str, str]:
+    def digests(self) -> dict[str, str]:
         """By name, so far."""
         if self._folder and len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             for module in tuple(sys.modules.values()):
                 file = getattr(module, "__dict__", {}).get("__file__")
                 if isinstance(file, str) and file.startswith(self._folder):
-                    self._take(file)
-        return {name: digest for name, (_, digest) in sorted(self._seen.items())}
+                    self._note_file(file)
+        return {name: digest for name, (_, digest) in sorted(self._files.items())}
 
-    def pin(self, known: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What there is of it now, which must stay all. known: what another process with this task
-        found, instead. Raises LoadError("task") for too many."""
-        for name in known or ():
-            self._take(self._folder + name)
-        found = self.found()
-        if len(found) > MOST:
+    def pin(self, expected: Mapping[str, str] | None = None) -> dict[str, str]:
+        """What there is of it now, which must stay all. expected: what another process with this
+        task found, instead. Raises LoadError("task") for too many."""
+        for name in expected or ():
+            self._note_file(self._folder + name)
+        digests = self.digests()
+        if len(digests) > MOST:
             raise LoadError(
                 "task",
-                f"the task loads {len(found)} files from its folder, and at most {MOST} can "
+                f"the task loads {len(digests)} files from its folder, and at most {MOST} can "
                 "belong to it; install what it needs where the evaluator runs",
             )
-        self._pinned = dict(found if known is None else known)
-        return found
+        self._pinned = dict(digests if expected is None else expected)
+        return digests
 
     def problem(self) -> str:
         """What the task took from its folder since `pin` that is no part of its identity, and the
         fix; "" for nothing."""
         if self._pinned is None:
             return ""
-        found = self.found()
+        digests = self.digests()
         if changed := ", ".join(
-            n for n, digest in found.items() if self._pinned.get(n, digest) != digest
+            n for n, digest in digests.items() if self._pinned.get(n, digest) != digest
         ):
             return f"{changed} beside the task changed since it was opened; open the task again"
-        if new := ", ".join(n for n in found if n not in self._pinned):
+        if new := ", ".join(n for n in digests if n not in self._pinned):
             return (
                 f"{new} beside the task was first loaded after the task had been opened, too late "
                 "to belong to its identity; import or read it at module level, at the top of the "
@@ -97,7 +97,7 @@ class TaskNeighbours:
             )
         return ""
 
-    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _note_opening(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "open" or getattr(self._hashing, "on", False):
             return
         path, flags = arguments[0], arguments[2]
@@ -105,9 +105,9 @@ class TaskNeighbours:
             isinstance(flags, int) and flags & os.O_WRONLY
         ):
             with contextlib.suppress(ValueError):  # no file has such a name
-                self._take(os.fsdecode(path))
+                self._note_file(os.fsdecode(path))
 
-    def _take(self, path: str) -> None:
+    def _note_file(self, path: str) -> None:
         name = self._name(path)
         if not name:
             return
@@ -121,10 +121,10 @@ class TaskNeighbours:
                 about.st_mtime_ns,
                 about.st_ctime_ns,
             )
-            if stat.S_ISREG(about.st_mode) and self._seen.get(name, ((),))[0] != stamp:
-                self._seen[name] = (stamp, _digest(path))
+            if stat.S_ISREG(about.st_mode) and self._files.get(name, ((),))[0] != stamp:
+                self._files[name] = (stamp, _digest(path))
         except OSError:  # whoever opens it will hear of that
-            self._seen.pop(name, None)
+            self._files.pop(name, None)
         finally:
             self._hashing.on = False
 
@@ -133,27 +133,27 @@ class TaskNeighbours:
         for place in (os.path.abspath(path), os.path.realpath(path)):
             if place.startswith(self._folder):
                 name = place[len(self._folder) :]
-                return "" if name in self._own or place.startswith(self._foreign) else name
+                return "" if name in self._task_files or place.startswith(self._foreign) else name
         return ""
 
 
 def _digest(path: str) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with open(path, "rb") as file:
         while part := file.read(1 << 20):
-            found.update(part)
-    return found.hexdigest()
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _read_sources(folder: str, foreign: tuple[str, ...]) -> None:
     """Import what lies below a folder from its source: bytecode beside it may be older, of an edit
     within the same second."""
-    usual = SourceFileLoader.path_stats
+    original = SourceFileLoader.path_stats
 
     def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
         if path.startswith(folder) and not path.startswith(foreign):
             # which is how a loader says that there is no bytecode
             raise OSError("imported from its source")
-        return usual(self, path)
+        return original(self, path)
 
     SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]

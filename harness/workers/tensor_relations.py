@@ -15,9 +15,9 @@ def specs(value: Any) -> list[Any]:
 def held_bytes(outputs: list[Any], inputs: Any) -> int:
     """What keeping the outputs keeps: a framework's result may lie in a far larger allocation
     (smooth_l1_loss of torch 2.11 returns one number at the start of all its terms)."""
-    known = {t.untyped_storage().data_ptr() for t in tensors_of(inputs)}
-    held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in outputs}
-    return sum(nbytes for place, nbytes in held.items() if place not in known)
+    input_storages = {t.untyped_storage().data_ptr() for t in tensors_of(inputs)}
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in outputs}
+    return sum(nbytes for place, nbytes in storages.items() if place not in input_storages)
 
 
 def memory(one: list[Any], other: list[Any]) -> dict[str, list[int]]:
@@ -40,11 +40,11 @@ def same(a: Any, b: Any) -> bool:
     return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def all_close(some: list[Any], others: list[Any]) -> bool:
+def all_close(one: list[Any], other: list[Any]) -> bool:
     """Equal up to the reordering that threads may cause."""
     import torch
 
     return all(
         torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
-        for a, b in zip(some, others, strict=True)
+        for a, b in zip(one, other, strict=True)
     )

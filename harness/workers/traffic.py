@@ -23,11 +23,11 @@ class Reads:
     """
 
     def __init__(self, leaves: Sequence[Any]) -> None:
-        found: dict[int, int] = {}
+        extents: dict[int, int] = {}
         for leaf in leaves:
             if _lies(leaf) and leaf.numel():
-                found[leaf.data_ptr()] = max(found.get(leaf.data_ptr(), 0), _extent(leaf))
-        self._leaves = sorted(found.items())
+                extents[leaf.data_ptr()] = max(extents.get(leaf.data_ptr(), 0), _extent(leaf))
+        self._leaves = sorted(extents.items())
         self._starts = [start for start, _ in self._leaves]
         self._read = [0] * len(self._leaves)
         self._mode: Any = None
@@ -77,10 +77,10 @@ class Reads:
         if not _lies(tensor):
             return None
         address = tensor.data_ptr()
-        found = bisect.bisect_right(self._starts, address) - 1
-        if found < 0 or address >= sum(self._leaves[found]):
+        number = bisect.bisect_right(self._starts, address) - 1
+        if number < 0 or address >= sum(self._leaves[number]):
             return None
-        return found
+        return number
 
 
 def _lies(tensor: Any) -> bool:
@@ -107,9 +107,9 @@ def _picked(name: str, arguments: tuple[Any, ...], result: Any) -> int | None:
             arguments[0], 0 if name != "index_select" else arguments[1], arguments[_ROWS[name]]
         )
     if name == "index":
-        given = [(axis, i) for axis, i in enumerate(arguments[1]) if i is not None]
-        if len(given) == 1 and not given[0][1].dtype.is_floating_point:
-            axis, index = given[0]
+        indices = [(axis, i) for axis, i in enumerate(arguments[1]) if i is not None]
+        if len(indices) == 1 and not indices[0][1].dtype.is_floating_point:
+            axis, index = indices[0]
             if str(index.dtype) not in ("torch.bool", "torch.uint8"):
                 return _rows_bytes(arguments[0], axis, index)
     if name in _ELEMENTS:
@@ -123,10 +123,10 @@ def _rows_bytes(table: Any, axis: int, numbers: Any) -> int:
 
 
 def _tensors(arguments: Sequence[Any]) -> list[Any]:
-    found = []
+    tensors = []
     for value in arguments:
         if isinstance(value, (list, tuple)):
-            found += _tensors(value)
+            tensors += _tensors(value)
         elif hasattr(value, "layout"):  # a storage has none
-            found.append(value)
-    return found
+            tensors.append(value)
+    return tensors

@@ -355,7 +355,7 @@ class Machine:
 
     def _of_host(self, cancel: CancelToken | None) -> Ceilings:
         """The host's ceilings, measured with it alone where nobody has done so for a while."""
-        known = self._ceilings.get(cpu.NAME) or cpu.kept_ceilings(self.cache)
+        known = self._ceilings.get(cpu.NAME) or cpu.cached_ceilings(self.cache)
         if known is not None:
             return known
         with locks.DeviceLock(cpu.device_id()).hold(cancel):

@@ -17,7 +17,8 @@ from ...types import Operator
 from ...wire import frames, memory_files
 from ...wire.layouts import PLAIN_BYTES, integer_tensors
 from ...workers import operators, parameter_states, rounding
-from ...workers.families import FAMILIES, PLAIN, SHIFT, are_exact
+from ...workers.families import FAMILIES, PLAIN, are_exact
+from ...workers.family_values import SHIFT
 from ..correctness import decades, distance, oracle, small_values
 from ..device import host_memory
 from ..errors import WorkerFailed

@@ -49,10 +49,10 @@ class CaptureHost(candidate.CandidateHost):
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
         """Write every kernel as JSON to the first descriptor. values: bytes, kernels left out."""
-        found = []
+        kernels = []
         for index, (kernel, record) in enumerate(self._compiled.values()):
-            found.append(self._read(kernel, record, disassemble=index < DISASSEMBLED))
-        size, more = launches.hand_over(found, fds[0])
+            kernels.append(self._read(kernel, record, disassemble=index < DISASSEMBLED))
+        size, more = launches.hand_over(kernels, fds[0])
         return None, (size, self._left_out + more)
 
     # ---- what the driver reports -----------------------------------------------------------------
@@ -97,7 +97,7 @@ class CaptureHost(candidate.CandidateHost):
                 re.findall(r"\.(vgpr_count|vgpr_spill_count):\s+(\d+)", kernel.asm["amdgcn"])
             )
             return int(counts.get("vgpr_count", 0)), int(counts.get("vgpr_spill_count", 0))
-        words = binaries.say("cuobjdump", ["-res-usage"], binary)
+        words = binaries.run("cuobjdump", ["-res-usage"], binary)
         registers = [int(n) for n in re.findall(r"\bREG:(\d+)", words)]
         return max(registers, default=0), 0
 
@@ -120,11 +120,11 @@ class CaptureHost(candidate.CandidateHost):
                 )
 
     def _keep(self, kernel: Any, refused: str = "") -> None:
-        known = self._compiled.get(id(kernel))
-        if known is not None:
+        entry = self._compiled.get(id(kernel))
+        if entry is not None:
             self._compiled[id(kernel)] = (
                 kernel,
-                replace(known[1], refused=known[1].refused or refused),
+                replace(entry[1], refused=entry[1].refused or refused),
             )
             return
         if len(self._compiled) >= launches.KERNELS:
@@ -153,8 +153,8 @@ class CaptureHost(candidate.CandidateHost):
         }
         resources = ""
         if "cubin" in kernel.asm:
-            resources = binaries.say("cuobjdump", ["-res-usage"], kernel.asm["cubin"])[:4000]
-            if disassemble and (sass := binaries.say("nvdisasm", ["-c"], kernel.asm["cubin"])):
+            resources = binaries.run("cuobjdump", ["-res-usage"], kernel.asm["cubin"])[:4000]
+            if disassemble and (sass := binaries.run("nvdisasm", ["-c"], kernel.asm["cubin"])):
                 texts["sass"] = sass[: launches.TEXT_CHARS]
         return replace(record, texts=texts, resources=resources)
 

@@ -52,27 +52,27 @@ class Configurations:
         from triton.runtime.autotuner import Autotuner
 
         self._number = 0
-        self._seen: dict[str, list[str]] = {}
+        self._labels: dict[str, list[str]] = {}
         self._tuners: list[Any] = []
         prune = Autotuner.prune_configs
 
-        def chosen(tuner: Any, *arguments: Any, **named: Any) -> list[Any]:
+        def choose(tuner: Any, *arguments: Any, **named: Any) -> list[Any]:
             allowed = prune(tuner, *arguments, **named)
             name = str(getattr(tuner.base_fn, "__name__", "kernel"))
             labels = [str(config) for config in allowed]
-            self._seen[name] = max(self._seen.get(name, []), labels, key=len)
-            if not any(known is tuner for known in self._tuners):
+            self._labels[name] = max(self._labels.get(name, []), labels, key=len)
+            if not any(other is tuner for other in self._tuners):
                 self._tuners.append(tuner)
             return [allowed[self._number % len(allowed)]]
 
-        Autotuner.prune_configs = chosen
+        Autotuner.prune_configs = choose
 
     def take(self, number: int) -> dict[str, list[str]]:
-        seen, self._seen = self._seen, {}
+        labels, self._labels = self._labels, {}
         self._number = number
         for tuner in self._tuners:
             tuner.cache.clear()  # it asks again at its next launch
-        return seen
+        return labels
 
 
 def _refuse_what_misleads() -> None:

@@ -53,7 +53,7 @@ def _mode(zero: bool) -> Any:
     answers = {"is_cuda": True, "is_cpu": False, "device": cuda}
     unchanged = {torch.Tensor.cuda, torch.Tensor.pin_memory}
 
-    def here(value: Any) -> Any:
+    def on_host(value: Any) -> Any:
         if isinstance(value, torch.device):
             return torch.device("cpu") if value.type in _MAPPED else value
         return "cpu" if isinstance(value, str) and value.split(":")[0] in _MAPPED else value
@@ -72,12 +72,12 @@ def _mode(zero: bool) -> Any:
             if name in ("get_device", "record_stream"):
                 return 0 if name == "get_device" else None
             if "device" in kwargs:
-                kwargs["device"] = here(kwargs["device"])
+                kwargs["device"] = on_host(kwargs["device"])
                 if isinstance(kwargs["device"], int):
                     kwargs["device"] = "cpu"
             kwargs.pop("pin_memory", None)
             if any(isinstance(a, (torch.device, str)) for a in args):
-                args = tuple(here(a) for a in args)
+                args = tuple(on_host(a) for a in args)
             result = func(*args, **kwargs)
             if zero and func in fresh and result.untyped_storage().nbytes() <= _ZEROED_BYTES:
                 result.zero_()

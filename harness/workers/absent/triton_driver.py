@@ -40,7 +40,7 @@ class AbsentDriver:
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
         """What Triton calls in place of a launch: grid sizes, stream, function, …"""
 
-        def launch(x: int, y: int, z: int, *rest: Any) -> None:
+        def launch(x: int, y: int, z: int, *arguments: Any) -> None:
             self._on_launch(metadata, (int(x), int(y), int(z)))
 
         return launch

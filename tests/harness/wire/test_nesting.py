@@ -10,7 +10,7 @@ import torch
 
 from harness.wire import buffers, memory_files
 from harness.wire.layouts import PLAIN_BYTES, plan_layout
-from harness.wire.nesting import changed, replaced, tensors_of
+from harness.wire.nesting import map_tensors, replace_tensors, tensors_of
 
 
 class Batch(NamedTuple):
@@ -35,7 +35,7 @@ def test_tensors_keep_their_order() -> None:
 
 def test_a_change_keeps_the_structure_and_the_original() -> None:
     value = drawn()
-    found = changed(value, lambda t: t + 10)
+    found = map_tensors(value, lambda t: t + 10)
     assert [float(t) for t in tensors_of(found)] == [10, 11, 12, 13, 14, 15]
     assert [float(t) for t in tensors_of(value)] == [0, 1, 2, 3, 4, 5]
     assert list(found[1]) == ["b", "a"]
@@ -52,7 +52,9 @@ def test_a_change_keeps_the_structure_and_the_original() -> None:
 def test_tensors_are_put_where_others_were() -> None:
     value = drawn()
     others = [torch.tensor(float(n)) for n in range(20, 26)]
-    assert all(a is b for a, b in zip(tensors_of(replaced(value, others)), others, strict=True))
+    assert all(
+        a is b for a, b in zip(tensors_of(replace_tensors(value, others)), others, strict=True)
+    )
 
 
 def test_a_structure_crosses_as_it_is() -> None:

@@ -47,7 +47,7 @@ def test_the_smallest_call_has_the_same_gradients(inputs: list[Any]) -> None:
 
 def test_all_that_is_floating_is_doubled() -> None:
     value = [{"half": torch.ones(2).half(), "index": torch.ones(2).long()}, [torch.ones(2)], 3]
-    found = high_precision.doubled(value)
+    found = high_precision.to_double(value)
     assert [t.dtype for t in (*found[0].values(), *found[1])] == [
         torch.float64,
         torch.int64,

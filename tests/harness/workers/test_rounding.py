@@ -29,12 +29,12 @@ def inputs(rows: int = 512) -> list[torch.Tensor]:
 
 
 def unit(call: Call, given: list[torch.Tensor]) -> float:
-    return rounding.unit(call, given, call, high_precision.doubled(given))
+    return rounding.unit(call, given, call, high_precision.to_double(given))
 
 
 def test_a_quotient_is_rounded_before_it_is_rounded() -> None:
     assert unit(quantized, inputs()) == rounding.SINGLE
-    assert unit(quantized, high_precision.doubled(inputs())) == 2.0**-53
+    assert unit(quantized, high_precision.to_double(inputs())) == 2.0**-53
     assert unit(quantized, [inputs()[0].bfloat16()]) == rounding.SINGLE
 
 
@@ -71,15 +71,15 @@ def test_an_operator_that_divides_is_taken_for_a_quotient() -> None:
 def test_it_is_known_by_name() -> None:
     with operators.Recorder() as recorder:
         quantized(inputs())
-    assert rounding.among(recorder.counts())
-    assert not rounding.among(["aten.argmax.default", "aten.floor.default", "call"])
+    assert rounding.includes_rounding(recorder.counts())
+    assert not rounding.includes_rounding(["aten.argmax.default", "aten.floor.default", "call"])
 
 
 @pytest.mark.parametrize("call", [quantized, on_a_grid])
 def test_whoever_multiplies_by_the_reciprocal_gets_one_of_both(call: Call) -> None:
     (x,) = inputs(4096)
     most = x.abs().amax(1, keepdim=True)
-    given = high_precision.doubled([x])
+    given = high_precision.to_double([x])
     wanted = call(given)[0]
     known = [wanted, *(side[0] for side in rounding.turned(call, given, SLACK, [wanted.dtype]))]
     if wanted.is_floating_point():
@@ -90,7 +90,7 @@ def test_whoever_multiplies_by_the_reciprocal_gets_one_of_both(call: Call) -> No
 
 
 def test_few_have_two_neighbours_and_these_lie_side_by_side() -> None:
-    given = high_precision.doubled(inputs())
+    given = high_precision.to_double(inputs())
     wanted = quantized(given)[0].int()
     low, high = (
         side[0].int() for side in rounding.turned(quantized, given, SLACK, [torch.int8])[:2]
@@ -115,7 +115,7 @@ def test_few_have_two_neighbours_and_these_lie_side_by_side() -> None:
 )
 def test_other_roundings_gain_nothing(wrong: Callable[[torch.Tensor], torch.Tensor]) -> None:
     (x,) = inputs()
-    given = high_precision.doubled([x])
+    given = high_precision.to_double([x])
     known = [
         quantized(given)[0],
         *(s[0] for s in rounding.turned(quantized, given, 1, [torch.int8])),
@@ -127,7 +127,7 @@ def test_other_roundings_gain_nothing(wrong: Callable[[torch.Tensor], torch.Tens
 
 
 def test_arguments_that_are_no_numbers_move_nobody_else() -> None:
-    given = high_precision.doubled(inputs())
+    given = high_precision.to_double(inputs())
     low, high = rounding.turned(on_a_grid, given, SLACK, [torch.float64])[:2]
     given[0][0, 0], given[0][1, 0] = float("nan"), float("inf")
     spoilt = rounding.turned(on_a_grid, given, SLACK, [torch.float64])[:2]
@@ -140,7 +140,7 @@ def test_decimals_have_steps_of_their_own() -> None:
     def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
         return [torch.round(given[0] / 3, decimals=2)]
 
-    given = high_precision.doubled(inputs())
+    given = high_precision.to_double(inputs())
     low, high = (side[0] for side in rounding.turned(call, given, 1, [torch.float64])[:2])
     assert float((high - low).max()) == pytest.approx(0.01)
     # MOST on either side

@@ -1,0 +1,175 @@
+"""How each input family changes the values of one tensor, in place or anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+SHIFT = 20.0  # standard deviations
+# elements that are raised, at most, and to how many times the largest
+FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}
+NARROWEST, WIDEST = 0.2, 0.8  # of the range of all values, a moved slice
+MOVED_SHARE = 0.7  # of the slices
+
+
+def draw(generator: Any) -> float:
+    """A number of 0 to 1."""
+    import torch
+
+    return float(torch.rand(1, generator=generator, device=generator.device))
+
+
+def pick(count: int, generator: Any) -> int:
+    """One of so many numbers from 0 on."""
+    return min(int(draw(generator) * count), count - 1)
+
+
+def _scaled(values: Any, generator: Any) -> Any:
+    return values.mul_(10.0 ** (0.5 + 1.5 * draw(generator)))
+
+
+def _small(values: Any, generator: Any) -> Any:
+    return values.mul_(10.0 ** -(1 + 1.5 * draw(generator)))
+
+
+def _shifted(values: Any, generator: Any) -> Any:
+    sign = 1 if draw(generator) < 0.5 else -1
+    return values.add_(sign * SHIFT * float(values.float().std(correction=0)))
+
+
+def _negative(values: Any, generator: Any) -> Any:
+    return values.abs().neg() if bool((values < 0).any()) else values
+
+
+def _spike(values: Any, generator: Any) -> Any:
+    flat, largest = values.view(-1), float(values.float().abs().max()) or 1
+    flat[pick(values.numel(), generator)] += 100 * largest
+    # unequal, so that a sum does not cancel
+    flat[pick(values.numel(), generator)] -= 70 * largest
+    return values
+
+
+def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> Any:
+    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row
+    does not show by its beginning. All have one sign: where large ones cancel, honest roundings are
+    large beside what is left (5 of 6,000 draws of sums over rows of 64)."""
+    import torch
+
+    flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
+    count = max(1, min(FEW, flat.numel() // FEW))
+    raised = min(factor * largest, 0.25 * torch.finfo(values.dtype).max)
+    places = torch.randint(flat.numel(), (count,), generator=generator, device=flat.device)
+    flat[places] = raised if bool((values > 0).any()) else -raised
+    return values
+
+
+def _raised(values: Any, generator: Any) -> Any:
+    return _uneven(values, generator, FACTORS["raised"])
+
+
+def _moved(values: Any, generator: Any) -> Any:
+    """Whoever knows beforehand what an average or a spread of plain inputs is has other ones here,
+    whichever axes they are taken over. A slice is made narrower and put elsewhere in the range of
+    all values, which may be all that the task bears."""
+    import torch
+
+    axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
+    moved_axes = [axis for axis in axes if draw(generator) < 0.5] or axes[:1]
+    if axes and len(moved_axes) == len(axes):  # such a slice would be one value
+        moved_axes.pop(pick(len(axes), generator))
+    shape = [extent if axis in moved_axes else 1 for axis, extent in enumerate(values.shape)]
+
+    def uniform() -> Any:
+        return torch.rand(shape, generator=generator, device=values.device)
+
+    moves = uniform() < MOVED_SHARE
+    moves.view(-1)[pick(moves.numel(), generator)] = True
+    lowest, highest = float(values.min()), float(values.max())
+    width = torch.where(moves, NARROWEST + (WIDEST - NARROWEST) * uniform(), 1.0)
+    start = lowest * (1 - width) + uniform() * (1 - width) * (highest - lowest)
+    return values.mul_(width.to(values.dtype)).add_(start.to(values.dtype))
+
+
+def _edges(values: Any, generator: Any) -> Any:
+    for axis in range(values.dim()):
+        for index in {0, values.shape[axis] - 1}:
+            values.select(axis, index).mul_(10 if axis == values.dim() - 1 else 3)
+    return values
+
+
+def _zeros(values: Any, generator: Any) -> Any:
+    flat = values.view(-1)
+    start = pick(flat.numel(), generator)
+    flat[start : start + max(1, flat.numel() // 8)] = 0
+    if values.dim() > 1:
+        values[-1] = 0
+    return values
+
+
+def _ties(values: Any, generator: Any) -> Any:
+    import torch
+
+    flat = values.view(-1)
+    random = flat[torch.randint(flat.numel(), (2,), generator=generator, device=flat.device)]
+    # the ends of the range among them: of levels that lie close together by chance, differences
+    # lose what honest sums round
+    levels = torch.cat([flat[flat.argmin()][None], flat[flat.argmax()][None], random])
+    return levels[torch.randint(4, (flat.numel(),), generator=generator, device=flat.device)].view(
+        values.shape
+    )
+
+
+def _exact(values: Any, generator: Any) -> Any:
+    import torch
+
+    lowest = -1 if bool((values < 0).any()) else 0
+    return torch.randint(lowest, 2, values.shape, generator=generator, device=values.device).to(
+        values.dtype
+    )
+
+
+def _special(values: Any, generator: Any) -> Any:
+    import torch
+
+    flat, info = values.view(-1), torch.finfo(values.dtype)
+    for value in (float("nan"), float("inf"), -float("inf"), -0.0, info.tiny / 4, info.max):
+        flat[pick(flat.numel(), generator)] = value
+    return values
+
+
+FLOATING: dict[str, Callable[[Any, Any], Any]] = {
+    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike,
+    "uneven": _uneven, "raised": _raised, "moved": _moved, "edges": _edges, "zeros": _zeros,
+    "ties": _ties, "exact": _exact, "special": _special,
+}  # fmt: skip
+
+
+def change_mask(values: Any, family: str) -> None:
+    """Fill a mask in place."""
+    if family in ("ties", "small"):
+        values.fill_(family == "ties")
+    elif family == "zeros":
+        values.view(-1)[: max(1, values.numel() // 8)] = False
+    elif family == "edges":
+        values.fill_(False)
+        values.view(-1)[[0, -1]] = True
+
+
+def change_integers(values: Any, family: str, generator: Any) -> Any:
+    """The same integers in another order, some of them more often than others."""
+    import torch
+
+    flat = values.view(-1)
+    count = flat.numel()
+    if count > 1 and bool((flat[1:] >= flat[:-1]).all()):
+        return values
+    order = torch.randperm(count, generator=generator, device=flat.device)
+    if family == "zeros":
+        order = torch.randint(count, (count,), generator=generator, device=flat.device)
+    elif family == "ties":
+        few = torch.stack([flat.argmin(), flat.argmax(), order[0], order[1]])
+        order = few[torch.randint(4, (count,), generator=generator, device=flat.device)]
+    mixed = flat[order]
+    if family == "edges":
+        mixed[0], mixed[-1] = flat.max(), flat.min()
+    return mixed.view(values.shape)
