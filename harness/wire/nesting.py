@@ -45,8 +45,8 @@ def fields_of(value: Any) -> tuple[str, ...]:
     kind = type(value)
     if not isinstance(value, tuple) or kind is tuple:
         return ()
-    names = getattr(kind, "_fields", None) or getattr(kind, "__match_args__", ())
-    return tuple(names) if len(names) == len(value) else ()
+    names = tuple(getattr(kind, "_fields", getattr(kind, "__match_args__", ())))
+    return names if len(names) == len(value) else ()
 
 
 def named_tuple(fields: Iterable[str], values: Iterable[Any]) -> Any:

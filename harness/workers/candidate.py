@@ -98,6 +98,13 @@ class CandidateHost(host.Host):
         """Take over the reference's parameters."""
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 
+    def on_left_state(self, fds: list[int], key: str, layout: Layout, names: list[str]) -> None:
+        """Write what the calls so far have left of these of the reference's parameters and
+        buffers."""
+        targets = self.prepared[key].targets
+        values = [targets[name].detach().cpu().contiguous() for name in names]
+        buffers.write(fds[0], layout, values)
+
     def on_own_kernels(
         self, fds: list[int], mode: own_kernels.KernelMode
     ) -> tuple[Any, tuple[int, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..wire.layouts import dense_layout, plan_layout
+from ..wire.layouts import dense_layout, plain_values, plan_layout
 from ..wire.nesting import tensors_of
 from ..wire.task_lines import FORWARD
 from . import (
@@ -35,6 +35,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
     with task.all_threads():
         drawn = task.draw(spec, seed)
         task.plan(drawn, "get_inputs")
+        _refuse_shared_inputs(task, drawn)
         init_layout = task.plan(init, "get_init_inputs")
         inputs, roots = placement.move(drawn, task.device), {}
         if task.file.gradients:
@@ -49,6 +50,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         layout = plan_layout(arguments)
         inputs = placement.move(arguments, task.device)
         call = model_calls.forward(model, upstream)
+        watch = _StateWatch(model)
         calls = _call_twice(task, call, inputs)
         state = modules.state(model)
         initial = initial_state(model)
@@ -92,6 +94,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in state.items()
         },
         "state_layout": plan_layout(list(initial.values())),
+        "updated": watch.updated(),
         "operators": {k: v[0] for k, v in counts.items()},
         "operations": float(calls.flops + elementwise),
         "bytes_read": reads.nbytes,
@@ -120,6 +123,40 @@ def initial_state(model: Any) -> dict[str, Any]:
     return {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
 
 
+class _StateWatch:
+    """Which parameters and buffers calls update in place. Buffers are compared, since kernels that
+    update running averages do not always say so; parameters may be too many for that."""
+
+    def __init__(self, model: Any) -> None:
+        self._state = modules.state(model)
+        self._versions = {name: value._version for name, value in self._state.items()}
+        parameters = model.named_parameters() if hasattr(model, "named_parameters") else ()
+        self._buffers = {
+            name: self._state[name].clone()
+            for name in self._state.keys() - {name for name, _ in parameters}
+        }
+
+    def updated(self) -> list[str]:
+        """Their names, in the order of the state."""
+        return [
+            name
+            for name, value in self._state.items()
+            if value._version != self._versions[name]
+            or (name in self._buffers and not tensor_relations.same(value, self._buffers[name]))
+        ]
+
+
+def _refuse_shared_inputs(task: LiveTask, inputs: list[Any]) -> None:
+    """Raises TaskProblem where two inputs are one tensor: each gets memory of its own when it is
+    handed over, and a kernel may do another thing where it is told the same tensor twice."""
+    places = [t.data_ptr() for t in tensors_of(inputs) if t.numel()]
+    if len(set(places)) < len(places):
+        raise TaskProblem(
+            f"{task.lines.at('get_inputs')}: get_inputs(): two inputs begin in the same memory; "
+            "give each memory of its own (clone one)"
+        )
+
+
 @dataclass(frozen=True)
 class _CallPair:
     """Outputs of two calls with equal inputs, the first of which is held, and what was counted.
@@ -134,11 +171,20 @@ class _CallPair:
     seconds: float
 
 
+def _structure_text(inputs: Any) -> str:
+    """All that arguments hold besides tensors; "" where a call left in them what cannot cross."""
+    try:
+        return repr(plain_values(plan_layout(inputs)))
+    except TypeError:
+        return ""
+
+
 def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -> _CallPair:
     """Raises TaskProblem for a reference that returns nothing, writes to its inputs or is not
     deterministic."""
     recorder, exports = operators.Recorder(), operators.ExportRecorder()
     before = [t.clone() for t in tensors_of(inputs)]
+    structure = _structure_text(inputs)
     with recorder, exports:
         first = task.attempt(lambda: call(inputs))
     if not first:
@@ -146,12 +192,12 @@ def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -
             f"{task.lines.at(*FORWARD)}: forward returns no tensor; at least one output tensor "
             "is needed to judge a candidate"
         )
-    if any(
+    if _structure_text(inputs) != structure or any(
         not tensor_relations.same(a, b) for a, b in zip(before, tensors_of(inputs), strict=True)
     ):
         raise TaskProblem(
             f"{task.lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave "
-            "them alone (clone first)"
+            "them alone (clone first; return what callers shall have)"
         )
     began = time.perf_counter()
     again, flops = task.attempt(lambda: operators.counted(call, inputs))

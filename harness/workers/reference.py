@@ -188,6 +188,16 @@ class ReferenceHost(host.Host):
         layout = plan_layout(list(self.task.cases[case].initial_state.values()))
         self._set_state(case, list(buffers.read(fds[0], layout)))
 
+    def on_left_state(
+        self, fds: list[int], case: str, seed: int, family: str, names: list[str]
+    ) -> dict[str, Any]:
+        """Say what a call on the set of this seed leaves of these parameters and buffers;
+        descriptors: files for it in high precision, and as the framework's own dtype has it."""
+        write, order = set_drawing.writers(fds, ()), SetOrder(case, seed, family, 0.0)
+        return self.steps.run(  # type: ignore[no-any-return]
+            lambda: set_drawing.left_state(self.task, write, order, names)
+        )
+
     def on_make_set(
         self,
         fds: list[int],

@@ -10,7 +10,15 @@ from typing import Any
 from ..wire import buffers, device_memory
 from ..wire.layouts import Layout, plan_layout
 from ..wire.task_lines import FORWARD
-from . import families, high_precision, model_calls, placement, rounding, tensor_relations
+from . import (
+    families,
+    high_precision,
+    model_calls,
+    modules,
+    placement,
+    rounding,
+    tensor_relations,
+)
 from .live_task import CALL, LiveCase, LiveTask, plain_values_text
 from .task_file import TaskProblem
 
@@ -111,6 +119,35 @@ def make_group_set(
     for put, turned in zip(write[len(write) - len(results.turned) :], results.turned, strict=True):
         put(case.outputs, turned, expected_base)
     return {"layout": layout, "memory": _output_memory(task, case, layout, results.arguments)}
+
+
+def left_state(
+    task: LiveTask, write: Sequence[Write], order: SetOrder, names: Sequence[str]
+) -> dict[str, Any]:
+    """Call the reference once on the inputs of a set, as constructed, and write what this leaves of
+    these parameters and buffers: in high precision, then the framework's own. The layouts of
+    both."""
+    case = task.cases[order.case]
+    initial = list(case.initial_state.values())
+    with task.all_threads():
+        inputs = families.vary(
+            [*task.draw(case.spec, order.seed), *task.draw_upstream(case, order.seed + 2)],
+            order.family,
+            order.seed + 1,
+        )
+        arguments = placement.move(inputs, task.device)
+        precise = high_precision.to_double(arguments) if case.doubled else arguments
+        case.set_state(initial)
+        task.attempt(lambda: model_calls.forward(case.precise, case.upstream)(precise))
+        task.attempt(lambda: model_calls.forward(case.model, case.upstream)(arguments))
+        layouts = []
+        for put, model in zip(write, (case.precise, case.model), strict=True):
+            state = modules.state(model)
+            values = [state[name].detach().cpu().contiguous() for name in names]
+            layouts.append(plan_layout(values))
+            put(layouts[-1], values)
+        case.set_state(initial)
+    return {"expected": layouts[0], "framework": layouts[1]}
 
 
 def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
