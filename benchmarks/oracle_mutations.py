@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.mutants import KERNELS, Kernel  # noqa: E402
-from harness.judge.correctness import oracle  # noqa: E402
+from harness.judge.correctness import oracle, tolerance  # noqa: E402
 from harness.judge.device.machine import Machine  # noqa: E402
 from harness.judge.exchange.case_pool import CasePool  # noqa: E402
 from harness.judge.tasks.opening import OpenTask, open_task  # noqa: E402
@@ -153,7 +153,7 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
         machine = Machine(Path(scratch))
         draws = Draws(kernel, machine)
         # (case, family) -> limits that an earlier draw gave
-        timed: dict[tuple[str, str], list[oracle.Allowance]] = {}
+        timed: dict[tuple[str, str], list[tolerance.Allowance]] = {}
         for _ in range(count):
             for pool, sets in draws:
                 for (state, held), (form, module) in ((s, m) for s in sets for m in loaded.items()):
@@ -163,8 +163,8 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
                             {held.family: held.allowed[number]},
                         )
                         if (known := timed.get((pool.name, held.family))) is not None:
-                            limits[f"{held.family}, timed"] = oracle.of_timed_call(
-                                known[number], wanted, oracle.Usual()
+                            limits[f"{held.family}, timed"] = tolerance.for_timed_call(
+                                known[number], wanted, tolerance.TypicalSize()
                             )
                         for family, allowed in limits.items():
                             finding = oracle.compare(

@@ -148,6 +148,6 @@ def _right_when_silenced(
     tensors = slots.tensors(pool.outputs, 0)
     known = zip(tensors, unseen.allowed, unseen.framework, strict=True)
     return all(
-        oracle.right(own, unseen.wanted(number, own), allowed, framework)
+        oracle.is_right(own, unseen.wanted(number, own), allowed, framework)
         for number, (own, allowed, framework) in enumerate(known)
     )

@@ -336,7 +336,7 @@ class _CaseCheck:
             held.framework[number],
         )
         wanted = held.wanted(number, own)
-        told = oracle.values(own, wanted, allowed, framework)
+        told = oracle.worst_values(own, wanted, allowed, framework)
         if not told:
             return "", ""
         inputs = tensors_of(held.file.value(held.layout, held.base))
@@ -494,7 +494,7 @@ def _special_input(held: InputSet) -> str:
 def _right(output: Any, number: int, held: InputSet) -> bool:
     """Whether an output is right for these inputs."""
     wanted = held.wanted(number, output)
-    return oracle.right(output, wanted, held.allowed[number], held.framework[number])
+    return oracle.is_right(output, wanted, held.allowed[number], held.framework[number])
 
 
 def _finite(value: float) -> float | None:

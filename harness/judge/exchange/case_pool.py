@@ -14,7 +14,7 @@ from typing import Any
 
 from ...wire import buffers
 from ...workers import families, operators, rounding
-from ..correctness import oracle
+from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet
 
 MOST_TERMS, APART = 1 << 20, 1 << 8  # of a sum, as far as rounding goes; where no elements meet
@@ -49,9 +49,9 @@ class CasePool:
     shared: bool = False
     bitwise: bool = False  # whether timed outputs are compared with the framework's own bits
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
-    allowances: list[oracle.Allowance] = field(default_factory=list)
+    allowances: list[tolerance.Allowance] = field(default_factory=list)
     # what holds for timed sets of each of UNEVEN
-    of_family: dict[str, list[oracle.Allowance]] = field(default_factory=dict)
+    of_family: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
     # of each output: whether draws resemble each other in size
     steady: list[bool] = field(default_factory=list)
     # of each output: what few rows allow errors that neighbours do not share, see the oracle

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...wire import buffers
-from ..correctness import oracle, ties
+from ..correctness import ties, tolerance
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ class InputSet:
     family: str = "dense"
     finite: bool = True
     framework: list[torch.Tensor] = field(default_factory=list)
-    allowed: list[oracle.Allowance] = field(default_factory=list)
+    allowed: list[tolerance.Allowance] = field(default_factory=list)
     turned: list[list[torch.Tensor]] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
 
@@ -104,30 +104,32 @@ class Half:
     state: int
     groups: list[Group]
     warm: InputSet
-    usual_rms: list[oracle.Usual]
+    usual_rms: list[tolerance.TypicalSize]
 
     def group(self, number: int) -> Group:
         """The sets of the burst `number`, cyclic."""
         return self.groups[number % len(self.groups)]
 
 
-def usual_rms(groups: Sequence[Group]) -> list[oracle.Usual]:
+def usual_rms(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:
     """Of each output, over all plain sets, if there are any; see oracle."""
     held = [held for group in groups for held in group.sets]
     drawn = [each.expected for each in held if each.family == "dense"] or [
         each.expected for each in held
     ]
-    return [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
+    return [tolerance.typical_size(of_output) for of_output in zip(*drawn, strict=True)]
 
 
 def warm(
-    group: Group, allowances: Sequence[oracle.Allowance], usual: Sequence[oracle.Usual]
+    group: Group, allowances: Sequence[tolerance.Allowance], usual: Sequence[tolerance.TypicalSize]
 ) -> InputSet:
     """The first set of a group, to be judged as a timed one is: a checking set would take longer to
     draw."""
     held = group.sets[0]
     each = zip(allowances, held.expected, usual, strict=True)
-    held.allowed = [oracle.of_timed_call(allowed, expected, rms) for allowed, expected, rms in each]
+    held.allowed = [
+        tolerance.for_timed_call(allowed, expected, rms) for allowed, expected, rms in each
+    ]
     others = zip(held.expected, group.framework, strict=True)
     held.framework = [
         expected if framework is None else framework[0] for expected, framework in others

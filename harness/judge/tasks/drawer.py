@@ -17,7 +17,7 @@ from ...types import Operator
 from ...wire import buffers, frames
 from ...workers import operators, parameter_states, rounding
 from ...workers.families import FAMILIES, PLAIN, SHIFT, are_exact
-from ..correctness import decades, distance, oracle, small_values
+from ..correctness import decades, distance, small_values, tolerance
 from ..device import host_memory
 from ..errors import WorkerFailed
 from ..exchange import device_link, input_sets
@@ -147,7 +147,7 @@ class Drawer:
         _note_faint(pool, plain, again)
         drawn = zip(*(held.expected for held in plain), again, strict=True)
         pool.predictable = [
-            n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])
+            n for n, own in enumerate(drawn) if tolerance.are_predictable(own, pool.allowances[n])
         ]
         del again, drawn  # of a large case each holds as much as a set
         if self._spare(pool) == 0:
@@ -287,10 +287,10 @@ class Drawer:
             return None
         if not pool.steady:
             pool.steady = [
-                oracle.are_steady(*both) for both in zip(held.expected, again, strict=True)
+                tolerance.are_steady(*both) for both in zip(held.expected, again, strict=True)
             ]
             pool.single = [
-                oracle.single_growth(*both) if pool.alone_along(number) else math.inf
+                tolerance.single_growth(*both) if pool.alone_along(number) else math.inf
                 for number, both in enumerate(zip(held.expected, again, strict=True))
             ]
         held.allowed = _allowances(pool, held)
@@ -302,7 +302,7 @@ class Drawer:
             pool.families.append(family)
         if family == "dense":
             pool.allowances = [
-                _wider(a, b)
+                tolerance.envelope(a, b)
                 for a, b in zip(pool.allowances or held.allowed, held.allowed, strict=True)
             ]
         return held
@@ -435,17 +435,17 @@ class Drawer:
         return [t.to(self._family.TORCH_DEVICE) for t in tensors] if there else tensors
 
 
-def of_others(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
+def of_others(pool: CasePool, held: InputSet) -> list[tolerance.Allowance]:
     """What other draws of a family of timed sets may be off by, from one of them and, of uneven
     ones, from the plain ones."""
     both = zip(pool.allowances, held.allowed, held.expected, strict=True)
     if held.family == NAMED:
         return [
-            oracle.widened(own, 1.0 if wanted.numel() >= MANY_NAMED else UNEVEN_FACTOR)
+            tolerance.widen(own, 1.0 if wanted.numel() >= MANY_NAMED else UNEVEN_FACTOR)
             for _, own, wanted in both
         ]
     factor = MOVED_FACTOR if held.family == MOVED else UNEVEN_FACTOR
-    return [oracle.widened(_wider(plain, own), factor) for plain, own, _ in both]
+    return [tolerance.widen(tolerance.envelope(plain, own), factor) for plain, own, _ in both]
 
 
 def timed_families(borne: Sequence[str], count: int) -> list[str]:
@@ -474,11 +474,11 @@ def timed_families(borne: Sequence[str], count: int) -> list[str]:
 def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]) -> None:
     """Ask more of the elements that drown in plain draws, in each the same or others."""
     for number, allowed in enumerate(pool.allowances):
-        own = [oracle.real(held.framework[number]) for held in plain]
+        own = [distance.real(held.framework[number]) for held in plain]
         if not own[0].is_floating_point() or allowed.rule == "equal":
             continue
         draws = [
-            oracle.real(expected)
+            distance.real(expected)
             for expected in (*(held.expected[number] for held in plain), again[number])
         ]
         below = max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
@@ -505,11 +505,11 @@ def _families(pool: CasePool) -> list[str]:
     return found
 
 
-def _allowances(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
+def _allowances(pool: CasePool, held: InputSet) -> list[tolerance.Allowance]:
     """What each output may be off by on exactly these inputs."""
-    rule: oracle.Rule = "equal" if pool.exact else "integers" if _integral(held) else "rounding"
+    rule: tolerance.Rule = "equal" if pool.exact else "integers" if _integral(held) else "rounding"
     return [
-        oracle.allowance(
+        tolerance.derive(
             wanted,
             own,
             terms,
@@ -564,8 +564,8 @@ def _slack(pool: CasePool, family: str) -> float:
     """What an honest kernel may be off by before it rounds to whole numbers, relative to the value
     and to the root mean square of all: the oracle's floor in the precision of the reference."""
     terms = max(pool.reductions)
-    base = oracle.floor("float32", terms, _growth(terms, family))
-    return base * pool.roundoff / oracle.ROUNDOFF["float32"]
+    base = tolerance.floor("float32", terms, _growth(terms, family))
+    return base * pool.roundoff / tolerance.ROUNDOFF["float32"]
 
 
 def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
@@ -613,28 +613,13 @@ def _unbearable(pool: CasePool, held: InputSet) -> str:
     import torch
 
     for own, leaf in zip(held.framework, pool.outputs["leaves"], strict=True):
-        if leaf["dtype"] in oracle.ROUNDOFF and not bool(torch.isfinite(own).all()):
+        if leaf["dtype"] in tolerance.ROUNDOFF and not bool(torch.isfinite(own).all()):
             return "the framework itself overflows there"
     for allowed, leaf, terms in zip(
         held.allowed, pool.outputs["leaves"], pool.reductions, strict=True
     ):
-        if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(
+        if leaf["dtype"] in tolerance.ROUNDOFF and allowed.framework_error > 64 * tolerance.floor(
             leaf["dtype"], terms
         ):
             return "the framework itself is inaccurate there"
     return ""
-
-
-def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
-    """The larger of both in everything."""
-    return oracle.Allowance(
-        max(a.norm, b.norm),
-        max(a.row, b.row),
-        max(a.element, b.element),
-        max(a.least, b.least),
-        max(a.framework_error, b.framework_error),
-        a.rule if a.rule == b.rule else "rounding",
-        a.faint,
-        max(a.apart, b.apart),
-        a.decades,
-    )

@@ -16,7 +16,7 @@ from ...types import Case, Task, TensorSpec, task_digest
 from ...wire import buffers
 from ...wire.task_lines import FORWARD
 from ...workers import operators
-from ..correctness import oracle
+from ..correctness import oracle, tolerance
 from ..device import host_memory, roofline
 from ..device.locks import DeviceLock
 from ..device.machine import Machine
@@ -500,7 +500,7 @@ def _baseline_wrong(pool: CasePool, slots: Slots, held: InputSet) -> str:
     ):
         expected = held.wanted(number, output)
         finding = oracle.compare(
-            output, expected, replace(oracle.widened(allowed), rule="rounding"), framework
+            output, expected, replace(tolerance.widen(allowed), rule="rounding"), framework
         )  # the user chose it
         if finding.signal is not None:
             return finding.detail

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...wire.nesting import tensors_of
-from ..correctness import oracle
+from ..correctness import oracle, quick_verdicts, tolerance
 from ..correctness.distance import rms
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
@@ -53,7 +53,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
         zip(held.framework, held.expected, held.allowed, strict=True)
     ):
         dtype = pool.outputs["leaves"][number]["dtype"]
-        if dtype not in oracle.ROUNDOFF:
+        if dtype not in tolerance.ROUNDOFF:
             share = float((own != expected.to(own.dtype)).double().mean()) if own.numel() else 0.0
             if share > INEXACT:
                 return (
@@ -67,7 +67,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
                 "scale or a wider dtype."
             )
         if allowed.framework_error > min(
-            HOPELESS, max(DISAGREES, 64 * oracle.floor(dtype, pool.reductions[number]))
+            HOPELESS, max(DISAGREES, 64 * tolerance.floor(dtype, pool.reductions[number]))
         ):
             size = rms(expected) or 1.0  # where it is zero, the error is absolute
             return (
@@ -106,9 +106,9 @@ def _lazy(pool: CasePool) -> str:
 def _passes(pool: CasePool, number: int, fake: Fake, sizes: list[float]) -> bool:
     for position, held in enumerate(_judging(pool)):
         own, expected, allowed = fake(position), held.expected[number], held.allowed[number]
-        if own is None or oracle.plainly_wrong(own, expected, allowed, sizes[position]):
+        if own is None or quick_verdicts.is_plainly_wrong(own, expected, allowed, sizes[position]):
             return False
-        if not oracle.right(own, expected, allowed):
+        if not oracle.is_right(own, expected, allowed):
             return False
     return bool(pool.checking)
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...types import Case
 from ..candidate_workers import Deadlines
-from ..correctness import oracle
+from ..correctness import oracle, quick_verdicts, tolerance
 from ..correctness.distance import same_bits
 from ..device.locks import DeviceLock, beside
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
@@ -306,12 +306,14 @@ def verify_outputs(
                 some, own_usual = (
                     (allowed, usual)
                     if family == "dense"
-                    else (pool.of_family[family][number], oracle.Usual())
+                    else (pool.of_family[family][number], tolerance.TypicalSize())
                 )
-                if oracle.surely_right(timed, expected, some, own_usual, framework, calls):
+                if quick_verdicts.are_surely_right(
+                    timed, expected, some, own_usual, framework, calls
+                ):
                     continue
                 for call in calls:
-                    limits = oracle.of_timed_call(some, expected[call], own_usual)
+                    limits = tolerance.for_timed_call(some, expected[call], own_usual)
                     other = None if framework is None else framework[call]
                     _raise_if_wrong(
                         case,
