@@ -110,7 +110,7 @@ class Draws:
     def __iter__(self) -> Iterator[tuple[CasePool, list[Any]]]:
         for name in self._names:
             pool = self._open.drawer.describe(name)
-            self._open.drawer.checking(pool)
+            self._open.drawer.draw_checking(pool)
             yield pool, [(state, held) for state, held in pool.checking if held.family != "special"]
             pool.close()
 

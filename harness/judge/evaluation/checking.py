@@ -28,7 +28,7 @@ from ..outcomes import Built, Verified
 from ..processes import answers
 from ..processes.worker import Worker
 from ..stage_context import StageContext
-from ..tasks.drawer import GROWN, UNEVEN
+from ..tasks.input_families import GROWN, UNEVEN
 from . import configurations
 
 T = TypeVar("T")
@@ -321,10 +321,10 @@ class _CaseCheck:
         if self.first is None or self.case.held_out or large:
             return "", ""
         (family, number), drawer = self.first, self.context.task.drawer
-        if 2 * self.pool.set_bytes > drawer.room():
+        if 2 * self.pool.set_bytes > drawer.free_bytes():
             return "", ""
         try:
-            held = drawer.shown(self.pool, family)
+            held = drawer.draw_example(self.pool, family)
             self._guard("constructed", lambda: set_state(self.worker, self.pool, 0))
             self._burst([held], [0], f"{family} inputs")
         # it is wrong already, and what happens here adds nothing but values

@@ -61,7 +61,7 @@ def _compiled(context: StageContext, worker: Worker) -> tuple[list[Captured], in
 def _capture(context: StageContext, worker: Worker, name: str) -> None:
     """Run the case's forward once, with inputs like any others."""
     drawer, pool = context.task.drawer, context.task.described(name)
-    drawer.state(pool, 0)
+    drawer.set_state(pool, 0)
     prepare(context, worker, pool, 1)
     held = drawer.sample(pool)
     where = f"case {name}: forward, compiled for {context.place.target}"

@@ -28,8 +28,8 @@ from ..exchange.slots import Slots
 from ..processes.freezing import aside
 from ..processes.worker import Worker
 from . import validation
-from .drawer import TASK_SECONDS, Drawer
-from .task_workers import TaskText, TaskWorkers
+from .drawer import Drawer
+from .task_workers import TASK_SECONDS, TaskText, TaskWorkers
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
 SCREENING_BURSTS = 5
@@ -104,17 +104,17 @@ class OpenTask:
     def pool(self, name: str) -> CasePool:
         """The pool of a case, described and with its checking sets."""
         pool = self.described(name)
-        self.drawer.checking(pool)
+        self.drawer.draw_checking(pool)
         return pool
 
     def described(self, name: str) -> CasePool:
         """The pool of a case, with layouts only where nobody has asked for more."""
         if name not in self.pools:
             pool = self.pools[name] = self.drawer.describe(name)
-            needed, there = _needed(pool), self.drawer.room()
+            needed, there = _needed(pool), self.drawer.free_bytes()
             if needed > there:
                 gc.collect()  # sets of a task that was refused hang in the cycles of its traceback
-                there = self.drawer.room()
+                there = self.drawer.free_bytes()
             if needed > there:
                 raise TaskRefusedError(
                     f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of "
@@ -424,7 +424,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             _note_failing(handle, case, baseline, error)
     if not single:
         raise _no_baseline(handle, case)
-    handle.drawer.timing(pool, min(single.values()), SCREENING_BURSTS)
+    handle.drawer.draw_timing(pool, min(single.values()), SCREENING_BURSTS)
     times: dict[str, float] = {}
     for baseline in single:
         key = f"{case.name}/{baseline}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...settings import task_seconds
 from ...targets import DeviceFamily
 from ...wire import buffers
 from ...wire.task_lines import FORWARD, Lines
@@ -30,8 +31,8 @@ from ..errors import (
 from ..processes.fork_servers import everybodys
 from ..processes.worker import Worker
 from . import cache_files
-from .drawer import TASK_SECONDS
 
+TASK_SECONDS = task_seconds()  # for each thing a task is asked to do
 MOST_KEPT, MOST_KEPT_BYTES = 200, 2 << 30  # of what tasks compiled, for all of them
 STACK_SHARE = 0.9  # of the deadline: then a step that still runs writes down where it is
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in')

@@ -14,7 +14,8 @@ from ..failures import Failure
 from ..figures import case_times
 from ..processes.worker import Worker
 from ..stage_context import StageContext
-from ..tasks.drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
+from ..tasks.drawer import Drawer
+from ..tasks.timing_plan import CONFIRMATION_BURSTS, SEARCH_BURSTS
 from . import causes, paired
 
 
@@ -23,10 +24,10 @@ def draw(context: StageContext, case: Case, candidates: int = 1) -> None:
     several candidates each gets its own."""
     pool = context.task.pools[case.name]
     pool.ask_for_bits(context.bitwise)
-    context.task.drawer.timing(
+    context.task.drawer.draw_timing(
         pool,
         min(case.baselines_us.values()),
-        CONFIRMING_BURSTS if context.confirming else MORE_BURSTS,
+        CONFIRMATION_BURSTS if context.confirming else SEARCH_BURSTS,
         candidates,
     )
 
@@ -46,7 +47,7 @@ def time_case(
     pool = context.task.pools[case.name]
     draw(context, case)
     slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
-    context.task.drawer.state(pool, 0)
+    context.task.drawer.set_state(pool, 0)
     context.task.prepare(case.name, baselines)
     threads: dict[str, Any] = {
         "count": len(cores) or 1,
@@ -58,7 +59,7 @@ def time_case(
     def change(name: str, state: int) -> None:
         if name:
             # of all baselines: they share a process
-            Drawer(context.task.baseline_worker).take(pool, state)
+            Drawer(context.task.baseline_worker).take_state(pool, state)
         else:
             set_state(worker, pool, state)
 

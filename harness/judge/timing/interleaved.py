@@ -25,7 +25,8 @@ from ..figures import case_times
 from ..processes.freezing import Turn, aside, is_gone, turns
 from ..processes.worker import Worker
 from ..stage_context import StageContext
-from ..tasks.drawer import BURSTS, Drawer
+from ..tasks.drawer import Drawer
+from ..tasks.timing_plan import BURSTS
 from . import blocks, paired
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne
@@ -78,7 +79,7 @@ def time_case(
             with _of(case, place, context, worker):
                 slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
                 sides.append(_Side(place, context, worker, slots))
-        task.drawer.state(pool, 0)
+        task.drawer.set_state(pool, 0)
         task.prepare(case.name, [baseline])
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
         try:
@@ -92,7 +93,7 @@ def time_case(
     finally:
         pool.release()  # no other process sees these inputs
         if pool.describe["state"] and task.has_baselines(case.name):
-            Drawer(task.baseline_worker).take(pool, 0)
+            Drawer(task.baseline_worker).take_state(pool, 0)
         task.baseline_worker.ask(
             "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
         )
@@ -170,7 +171,7 @@ class _CaseRounds:
             with self._own(side.name):
                 set_state(side.worker, self._pool, state)
         with self._own(self._baseline):
-            Drawer(self._task.baseline_worker).take(self._pool, state)
+            Drawer(self._task.baseline_worker).take_state(self._pool, state)
 
     def _rounds(self, half: Half, turn: Turn) -> None:
         """The rounds of one half: every side has one burst in each, candidates on sets that no

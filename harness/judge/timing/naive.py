@@ -19,7 +19,7 @@ def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> f
     """Median microseconds of eager under default allocation, or None where it could not be had.
     latency_us: a call's, about."""
     pool = task.pools[case]
-    task.drawer.timing(pool, latency_us)
+    task.drawer.draw_timing(pool, latency_us)
     worker, _ = task.workers.start(allocation=False)
     try:
         Drawer(worker).construct(pool)

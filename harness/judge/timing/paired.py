@@ -34,8 +34,8 @@ from ..exchange.slots import Slots
 from ..figures.case_times import Block
 from ..processes.freezing import Turn, aside, turns
 from ..processes.worker import Worker
-from ..tasks.drawer import BURSTS
 from ..tasks.opening import OpenTask
+from ..tasks.timing_plan import BURSTS
 from .memory_use import MemoryUse
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne, Sides

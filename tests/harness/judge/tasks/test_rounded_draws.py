@@ -28,7 +28,7 @@ def opened(name: str, cache: Path) -> Iterator[tuple[Drawer, CasePool]]:
         )
         try:
             pool = task.drawer.describe("default")
-            task.drawer.checking(pool)
+            task.drawer.draw_checking(pool)
             yield task.drawer, pool
             pool.close()
         finally:
@@ -46,7 +46,7 @@ def test_the_reciprocal_of_a_scale_is_right_and_truncation_wrong(judge_cache: Pa
     with opened("levels", judge_cache) as (drawer, pool):
         assert pool.roundoff == 2.0**-24
         for family in ("dense", "scaled", "shifted", "uneven") * DRAWS:
-            held = drawer.shown(pool, family)
+            held = drawer.draw_example(pool, family)
             (x,) = buffers.tensors_of(held.file.value(held.layout))
             for rounded, right in ((torch.round, True), (torch.trunc, False)):
                 own = rounded(levels(x)).to(torch.int8)
@@ -56,7 +56,7 @@ def test_the_reciprocal_of_a_scale_is_right_and_truncation_wrong(judge_cache: Pa
 
 def test_the_sets_of_a_burst_know_both_neighbours_as_well(judge_cache: Path) -> None:
     with opened("levels", judge_cache) as (drawer, pool):
-        group = drawer._group(pool, ["dense"] * DRAWS)
+        group = drawer._maker.make_group(pool, ["dense"] * DRAWS)
         given = [buffers.tensors_of(h.file.value(h.layout, h.base))[0] for h in group.sets]
         own = torch.stack([levels(x).round() for x in given]).to(torch.int8)
         wanted = group.wanted(0, own)

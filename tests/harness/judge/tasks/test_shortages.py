@@ -182,7 +182,7 @@ def test_families_leave_room_for_what_has_to_be(
     """24 GiB while a set is filled, and 8 for the set after the parameters changed."""
     drawer = Drawer(None, shared=True)  # type: ignore[arg-type]  # its worker is not asked
     monkeypatch.setattr(device_link, "free_bytes", lambda: free << 30)
-    assert drawer._spare(large()) == families
+    assert drawer.spare_families(large()) == families
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_one_plain_set_makes_room_for_one_of_a_family_that_is_borne(
 ) -> None:
     """Two sets in any case: the second function overflows with larger inputs."""
     spare = iter([0, 1])
-    monkeypatch.setattr(Drawer, "_spare", lambda self, pool: next(spare))
+    monkeypatch.setattr(Drawer, "spare_families", lambda self, pool: next(spare))
     text = TASK.format(function).replace("expm1(x)", "expm1()")
     with contextlib.ExitStack() as opened:
         machine = Machine(judge_cache)
@@ -205,5 +205,5 @@ def test_one_plain_set_makes_room_for_one_of_a_family_that_is_borne(
         opened.callback(task.close)
         pool = task.drawer.describe("default")
         opened.callback(pool.close)
-        task.drawer.checking(pool)
+        task.drawer.draw_checking(pool)
         assert [held.family for _, held in pool.checking] == families
