@@ -46,26 +46,26 @@ class Health:
         self._evaluations: Counter[str] = Counter()
         self._suspect: set[str] = set()
 
-    def judged(self, family: DeviceFamily, evaluate: Callable[[], Judged]) -> Judged:
+    def judge(self, family: DeviceFamily, evaluate: Callable[[], Judged]) -> Judged:
         """The evaluation, if the device behind it still is what it was; a second one where the
         first may have suffered from what was left of its predecessor. Raises Unwell, and what
         `evaluate` raises."""
         if family.NAME in self._suspect:
             self._check(family, None)
-        beside = self._machine.reaper.present
+        others_present = self._machine.reaper.present
         # where no process can be told, with what a worker that is kept ready holds
         held = family.state(()).held_bytes
         self._suspect.add(family.NAME)
-        found = evaluate()
-        if beside and found.status in _SUFFERING:
+        result = evaluate()
+        if others_present and result.status in _SUFFERING:
             self._machine.reaper.wait()
             held = family.state(()).held_bytes
-            found = evaluate()
+            result = evaluate()
         self._evaluations[family.NAME] += 1
-        if found.status in _SUSPICIOUS or self._evaluations[family.NAME] % EVERY == 0:
+        if result.status in _SUSPICIOUS or self._evaluations[family.NAME] % EVERY == 0:
             self._check(family, held)
         self._suspect.discard(family.NAME)
-        return found
+        return result
 
     def _check(self, family: DeviceFamily, held: int | None) -> None:
         self._machine.reaper.wait()

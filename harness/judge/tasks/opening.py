@@ -222,12 +222,12 @@ def open_task(
     *,
     family: DeviceFamily = cpu,
     timed: bool = True,
-    known: bool = False,
+    reopened: bool = False,
     checked: bool = True,
     timed_later: bool = False,
 ) -> tuple[OpenTask, Task]:
     """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are
-    timed. A task that is `known` was opened before: it is not validated again. Without `checked`
+    timed. A task that is `reopened` is not validated again. Without `checked`
     nothing can be verified later: only shapes are learned. timed_later: baselines will be wanted,
     and what compiles them takes long to import."""
     text = TaskText.of(source, path)
@@ -252,7 +252,7 @@ def open_task(
                 f"{reason}"
             )
     try:
-        task = _learn(handle, tell, timed, checked and not known)
+        task = _learn(handle, tell, timed, checked and not reopened)
         handle.settle()
         return handle, task
     except BaseException as error:

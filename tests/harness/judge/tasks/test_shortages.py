@@ -20,7 +20,7 @@ from harness.judge.failures import Failure
 from harness.judge.main import Judge
 from harness.judge.stage_context import StageContext
 from harness.judge.tasks.drawer import Drawer
-from harness.judge.tasks.opening import open_task
+from harness.judge.tasks.opening import Tell, open_task
 from harness.judge.tasks.task_workers import TaskText, TaskWorkers
 from harness.targets import cpu
 from harness.types import Candidate, Case, EvaluationRequest, Policy
@@ -107,20 +107,20 @@ def test_want_of_a_devices_memory_refuses_the_task(
 ) -> None:
     judge, asked = Judge(tmp_path), list[str]()
 
-    def starved(message: dict[str, Any], token: CancelToken) -> None:
+    def starved(message: dict[str, Any], tell: Tell, token: CancelToken) -> None:
         asked.append(message["op"])
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB.")
 
-    monkeypatch.setattr(judge, "_evaluate", starved)
+    monkeypatch.setattr(judge._operations, "evaluate", starved)
     monkeypatch.setattr(device_link, "free_bytes", lambda: 100 << 30)
     with pytest.raises(TaskRefusedError, match=r"6\.00 GiB.* 100\.0 GiB are free"):
-        judge._done({"op": "evaluate"}, CancelToken())
+        judge._answer({"op": "evaluate"}, lambda *_: None, CancelToken())
     assert asked == ["evaluate"]
     for name in "ab":  # what else is open gives way first
-        judge._open[name] = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
+        judge._tasks._open[name] = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
     with pytest.raises(TaskRefusedError):
-        judge._done({"op": "evaluate"}, CancelToken())
-    assert (asked, judge._open) == (["evaluate"] * 3, {})
+        judge._answer({"op": "evaluate"}, lambda *_: None, CancelToken())
+    assert (asked, judge._tasks._open) == (["evaluate"] * 3, {})
     judge._machine.close()
 
 
