@@ -34,13 +34,14 @@ from ...types import (
 )
 from ..errors import CancelToken, Refused, WorkerDied, WorkerTimeout
 from ..exchange import device_link
-from ..process_environment import evaluator_digest
+from ..process_environment import evaluator_digest, harness_root, python_command
 from ..processes import bubblewrap, runtimes
 from ..processes.compilers import compiler_version
+from ..processes.fork_server_process import ForkServer
 from ..processes.fork_servers import Servers, importable, readable_paths
 from ..processes.prestarted import Prestarted
-from ..processes.reaping import Reaper
-from ..processes.worker import ForkServer, Worker, command, harness_root
+from ..processes.reaper import Reaper
+from ..processes.worker import Worker
 from . import host_memory, locks
 
 _SCRATCH = "kevolve-judge-"
@@ -268,7 +269,7 @@ class Machine:
     def _measured_ceilings(
         self, family: DeviceFamily, exceeded: Ceilings | None = None
     ) -> Ceilings:
-        measure = command("harness.targets", f"{family.NAME}.measure")
+        measure = python_command("harness.targets", f"{family.NAME}.measure")
         return family.ceilings(self.cache, measure, exceeded)
 
     def targets(self) -> tuple[TargetReport, ...]:

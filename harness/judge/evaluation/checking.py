@@ -250,7 +250,7 @@ class _CaseCheck:
         known: dict[int, Any] = {}
         began = time.monotonic()
         for _ in range(REPEATED_BURSTS):
-            with self.context.beside():
+            with self.context.between_timings():
                 self._compare_again(held, doing, known)
             if time.monotonic() - began > most_s:
                 break
@@ -360,7 +360,7 @@ class _CaseCheck:
             secrets.randbelow(len(pair)) for _ in range(calls - len(order))
         ]  # no period, which a ring of outputs could share
         doing = _setting([held.family for held in pair], changed=changed)
-        with self.context.beside():
+        with self.context.between_timings():
             self._compare(pair, order, doing, first=first, changed=changed)
 
     def _compare(

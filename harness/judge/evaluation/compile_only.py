@@ -70,7 +70,7 @@ def _capture(context: StageContext, worker: Worker, name: str) -> None:
         worker,
         lambda: worker.ask(
             "capture",
-            worker.own(held.file.fd),
+            worker.private_copies(held.file.fd),
             seconds=COMPILE_SECONDS,
             key=name,
             layout=held.layout,

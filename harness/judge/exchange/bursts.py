@@ -54,7 +54,7 @@ def hot(
         reply = worker.ask("hot", seconds=seconds, base=base, **asked)
     else:
         reply = worker.ask(
-            "hot", worker.own(held.file.fd), seconds=seconds, base=held.base, **asked
+            "hot", worker.private_copies(held.file.fd), seconds=seconds, base=held.base, **asked
         )
     warm, waited, deciding = (ns / 1e3 / calls for ns in reply.values[:3])
     return warm, waited, deciding or None
@@ -102,7 +102,7 @@ def run(
     queue_ns: int = 0,
 ) -> BurstResult:
     """One burst; its outputs are in `slots` afterwards. See Slots.run."""
-    with worker.beside():
+    with worker.between_timings():
         return slots.run(worker, key, sets, order, seconds, record=record, queue_ns=queue_ns)
 
 

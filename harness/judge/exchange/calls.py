@@ -307,7 +307,7 @@ class Caller(ABC):
                 time.sleep(SLEEP_S)
             elif looks % SPINS:
                 continue
-            reply, building = self._worker.attend()
+            reply, building = self._worker.poll_reply()
             self._deadline += building
             if reply is not None:
                 raise self._nonsense("a reply before the command was done")

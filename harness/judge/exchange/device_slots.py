@@ -109,7 +109,7 @@ class DeviceSlots(Slots):
         start = time.perf_counter_ns()
         link.put(placed)
         torch.cuda.synchronize()
-        worker.go([])
+        worker.signal_start([])
         reply = worker.wait(frames.OK, seconds)
         said = worker.data(reply)
         if not isinstance(said, dict):
@@ -150,7 +150,7 @@ class DeviceSlots(Slots):
         )
         gc.disable()
         try:
-            ready = worker.speaks(patience_s)
+            ready = worker.has_message(patience_s)
             copies = self._said(worker, link, key, len(sets), seconds) if ready else None
             before_ns, whole_ns, reply = self._measured(
                 worker, link, placed, copies, key, len(sets), seconds
@@ -161,7 +161,7 @@ class DeviceSlots(Slots):
                 raise Interfered(f"reply {reply.code} where {frames.OK} was due")
         except BaseException:
             worker.kill()
-            worker.gone()  # it could write to the words until then
+            worker.wait_for_end()  # it could write to the words until then
             raise
         finally:
             gc.enable()
@@ -349,7 +349,7 @@ def _until(
             worker.kill()
             raise WorkerTimeout
         if reply is None:
-            reply = worker.attend()[0]
+            reply = worker.poll_reply()[0]
     return reply
 
 

@@ -153,7 +153,7 @@ class _CaseRounds:
                 with self._sides, turns(*roots) as turn:
                     self._rounds(half, turn)
             after = task.family.state(pids)
-        with context.beside():
+        with context.between_timings():
             self._verify()
         if len(pool.halves) > 1:
             for side in self._candidates:
@@ -279,7 +279,7 @@ class _CaseRounds:
 
 def _is_gone(worker: Worker) -> bool:
     """Whether it was ended, perhaps in this moment: a kill takes some time to come about."""
-    return is_gone(worker.root) or worker.ended
+    return is_gone(worker.root) or worker.has_ended
 
 
 @contextlib.contextmanager
@@ -307,7 +307,7 @@ def _of(case: Case, place: int, context: StageContext, worker: Worker) -> Iterat
                 error,
                 where,
                 worker.log(),
-                worker.flooded,
+                worker.log_overflowed,
                 context.builds.records,
                 context.language,
             ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..exchange.slots import Slots
 from ..figures.case_times import Block
 from ..processes.freezing import descendants
-from ..processes.peak_memory import PeakMemory
 from ..processes.worker import Worker
+from ..processes.worker_status import PeakMemory
 from ..tasks.opening import OpenTask
 
 

@@ -25,7 +25,7 @@ from ...types import Case
 from ..candidate_workers import Deadlines
 from ..correctness import oracle, quick_verdicts, tolerance
 from ..correctness.distance import same_bits
-from ..device.locks import DeviceLock, beside
+from ..device.locks import DeviceLock, between_timings
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import used_outputs
 from ..exchange.case_pool import CasePool
@@ -145,7 +145,7 @@ def time_process(
                 block.end_to_end_us[name] = waited
             if deciding is not None:
                 block.dispatch_us[name] = deciding
-    with beside(lock, task.family, cancel):
+    with between_timings(lock, task.family, cancel):
         rounds.verify()
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
     return block

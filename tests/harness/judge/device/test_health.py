@@ -15,7 +15,7 @@ from harness.judge.device.health import Health, Unwell
 from harness.judge.device.machine import Machine
 from harness.judge.errors import Cancelled
 from harness.judge.processes.prestarted import Prestarted
-from harness.judge.processes.reaping import Reaper
+from harness.judge.processes.reaper import Reaper
 from harness.targets import cpu
 from harness.targets.state import DeviceState
 

@@ -16,7 +16,8 @@ import pytest
 
 from harness.judge.device.machine import Machine
 from harness.judge.errors import Refused, WorkerFailed
-from harness.judge.processes.worker import ForkServer, Worker
+from harness.judge.processes.fork_server_process import ForkServer
+from harness.judge.processes.worker import Worker
 from harness.judge.tasks import cache_files
 from harness.judge.tasks.opening_cache import OpeningCache
 from harness.judge.tasks.task_workers import TaskText

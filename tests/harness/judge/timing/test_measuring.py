@@ -16,7 +16,7 @@ import pytest
 from harness.judge.errors import WorkerTimeout
 from harness.judge.figures.case_times import Block, CaseTimes
 from harness.judge.outcomes import Timed, Verified
-from harness.judge.processes.reaping import Reaper
+from harness.judge.processes.reaper import Reaper
 from harness.judge.timing import blocks, extra_figures, measuring, paired
 from harness.judge.timing.paired import PROCESSES, BaselineLost
 from harness.targets import cpu
