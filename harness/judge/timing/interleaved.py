@@ -120,7 +120,7 @@ class _CaseRounds:
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
-        self._sides.own = self._own
+        self._sides.blame = self._own
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
@@ -196,7 +196,7 @@ class _CaseRounds:
                 chosen = self._chosen(half.groups, name, number + offset)
                 self._note(name, self._timed(name, chosen, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
-            nothing = self._sides.nothing(turn)
+            nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
         alone = pool.alone if half is pool.halves[-1] else []
@@ -210,7 +210,7 @@ class _CaseRounds:
                         block.alone_us.setdefault("" if name == own else name, []).append(us)
         for side in self._candidates:
             with self._own(side.name):
-                paired.raise_if_changed(self._case.name, self._sides.kept(side.name))
+                paired.raise_if_changed(self._case.name, self._sides.outputs_are_intact(side.name))
 
     def _chosen(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """The sets of a side in a round. Candidates of one author could tell each other what comes
@@ -227,7 +227,7 @@ class _CaseRounds:
         with self._own(name):
             result = self._sides.burst(name, chosen.sets, place, turn)
             if side is not None:
-                paired.raise_if_changed(self._case.name, result.kept)
+                paired.raise_if_changed(self._case.name, result.intact)
                 side.kept.append((place, chosen))
         if side is not None and len(side.kept) == len(side.storage):
             self._verify(side)

@@ -27,7 +27,7 @@ from ..correctness import oracle, quick_verdicts, tolerance
 from ..correctness.distance import same_bits
 from ..device.locks import DeviceLock, between_timings
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from ..exchange import used_outputs
+from ..exchange import output_changes
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
@@ -112,7 +112,7 @@ def time_process(
     processes = (worker.pid, task.baseline_worker.pid)
     kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
     sides = kind(task, pool, worker, slots, baselines, deadlines, one_core=one_core)
-    sides.own = _side
+    sides.blame = _side
     # the first call of a fresh process may compile, which is never done under the lock
     for name in baselines:
         with _side(name):
@@ -216,14 +216,14 @@ class _Rounds:
                 memory.look()  # what it makes ready in one call it may give back in another
         # not between the rounds: one side's process would be warmer for them
         for _ in range(min(rounds, sides.NULL_TURNS)):
-            self._block.null_ns += sides.nothing(turn)
+            self._block.null_ns += sides.time_empty_calls(turn)
         for chosen in pool.alone if half is pool.halves[-1] else ():
             self._rng.shuffle(names)
             for name in names:
                 self._block.alone_us.setdefault(name, []).append(
                     self._timed(name, chosen, turn).inside_ns / 1e3
                 )
-        self._look_again(self._sides.kept(""))
+        self._look_again(self._sides.outputs_are_intact(""))
 
     def verify(self) -> None:
         """Look at the outputs that wait for it."""
@@ -238,7 +238,7 @@ class _Rounds:
                 name, chosen.sets, storage[0 if name else 1 + len(kept)], turn
             )
         if not name:
-            self._look_again(result.kept)
+            self._look_again(result.intact)
             kept.append((storage[1 + len(kept)], chosen))
             if len(kept) == len(storage) - 1:
                 self.verify()
@@ -335,8 +335,8 @@ def _raise_if_wrong(
 ) -> None:
     if finding.signal is None:
         return
-    if used_outputs.shows(output):
-        finding = replace(finding, signal="wrong.held_output", detail=used_outputs.CHANGED)
+    if output_changes.shows_change(output):
+        finding = replace(finding, signal="wrong.held_output", detail=output_changes.CHANGED)
     elif changed:
         finding = replace(
             finding,

@@ -79,7 +79,7 @@ def test_a_write_that_fails_is_said_and_leaves_nothing(machine: Machine) -> None
     (machine.cache / "opened").write_text("not a folder")
     remembered = OpeningCache(machine)
     assert "cannot be written" in remembered.keep(cpu, TEXT, TASK, timed=False)
-    assert "cannot be read" in remembered.find(cpu, TEXT, timed=False).said
+    assert "cannot be read" in remembered.find(cpu, TEXT, timed=False).note
 
 
 def test_a_file_named_by_the_task_that_is_no_file_of_its_folder_never_fits(
@@ -97,7 +97,7 @@ def test_a_file_named_by_the_task_that_is_no_file_of_its_folder_never_fits(
         neighbours = {name: "0" * 64}
         task = replace(TASK, neighbours=neighbours, digest=task_digest(TEXT.source, "", neighbours))
         assert remembered.keep(cpu, text, task, timed=False) == ""
-        assert f"{name} beside the task changed" in remembered.find(cpu, text, timed=False).said
+        assert f"{name} beside the task changed" in remembered.find(cpu, text, timed=False).note
 
 
 def test_a_candidate_reaches_nothing_of_it(machine: Machine) -> None:

@@ -75,7 +75,7 @@ def test_who_holds_a_devices_memory_has_crashed(
 ) -> None:
     gib, ended = 1 << 30, list[str]()
     worker: Any = SimpleNamespace(
-        kill=lambda: ended.append("killed"), gone=lambda: ended.append("gone")
+        kill=lambda: ended.append("killed"), wait_for_end=lambda: ended.append("gone")
     )
 
     def starved() -> None:
