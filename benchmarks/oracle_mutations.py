@@ -35,7 +35,8 @@ from benchmarks.mutants import KERNELS, Kernel  # noqa: E402
 from harness.judge.correctness import oracle, tolerance  # noqa: E402
 from harness.judge.device.machine import Machine  # noqa: E402
 from harness.judge.exchange.case_pool import CasePool  # noqa: E402
-from harness.judge.tasks.opening import OpenTask, open_task  # noqa: E402
+from harness.judge.tasks.open_task import OpenTask  # noqa: E402
+from harness.judge.tasks.opening import open_task  # noqa: E402
 from harness.types import Candidate, Evaluation, EvaluationRequest, to_json  # noqa: E402
 from harness.wire import buffers  # noqa: E402
 from harness.workers import host, modules  # noqa: E402

@@ -28,7 +28,7 @@ from .failures import Unfit
 from .idle import PAUSE_SECONDS, Idle
 from .open_tasks import OpenTasks
 from .operations import FRESH, Operations
-from .tasks.opening import Tell
+from .tasks.open_task import Tell
 from .tasks.opening_cache import OpeningCache
 
 REFUSED_HINT = "Fix the task file and open it again."

@@ -15,7 +15,8 @@ from .device.machine import Machine
 from .errors import CancelToken, TaskRefusedError
 from .exchange import device_link
 from .idle import Idle
-from .tasks.opening import OpenTask, Tell, open_task
+from .tasks.open_task import OpenTask, Tell
+from .tasks.opening import open_task
 from .tasks.opening_cache import OpeningCache
 from .tasks.task_workers import TaskText, differing
 

@@ -35,7 +35,7 @@ from .evaluation import compile_only, head_to_head, pipeline
 from .idle import Idle
 from .open_tasks import OpenTasks, draw_missing, open_key
 from .stage_context import begin
-from .tasks.opening import Tell
+from .tasks.open_task import Tell
 from .tasks.opening_cache import OpeningCache
 from .tasks.task_workers import TaskText
 
@@ -85,14 +85,14 @@ class Operations:
                 tell("open", f"what is remembered of this task is not used: {entry.note}", 0.0)
         handle, task = self._tasks.start(source, path, tell, token, family, timed=timed)
         self._tasks.keep(open_key(family, task), handle)
-        if handle.disturbed:
+        if handle.disturbance:
             tell(
                 "open",
-                f"remembered for an hour only: while baselines were timed, {handle.disturbed}",
+                f"remembered for an hour only: while baselines were timed, {handle.disturbance}",
                 1.0,
             )
         if problem := self._cache.keep(
-            family, handle.text, task, timed=timed, disturbed=bool(handle.disturbed)
+            family, handle.text, task, timed=timed, disturbed=bool(handle.disturbance)
         ):
             tell("open", f"this opening will not be remembered: {problem}", 1.0)
         return to_json(task)

@@ -17,7 +17,7 @@ from .failures import Failure, explain
 from .processes.builds import BuildService
 from .processes.runtimes import Place
 from .processes.worker import Worker
-from .tasks.opening import OpenTask, Tell
+from .tasks.open_task import OpenTask, Tell
 
 T = TypeVar("T")
 BUILD_SECONDS = 60.0

@@ -60,7 +60,7 @@ def _compiled(context: StageContext, worker: Worker) -> tuple[list[Captured], in
 
 def _capture(context: StageContext, worker: Worker, name: str) -> None:
     """Run the case's forward once, with inputs like any others."""
-    drawer, pool = context.task.drawer, context.task.described(name)
+    drawer, pool = context.task.drawer, context.task.describe(name)
     drawer.set_state(pool, 0)
     prepare(context, worker, pool, 1)
     held = drawer.sample(pool)

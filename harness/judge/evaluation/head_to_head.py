@@ -21,9 +21,9 @@ from ..failures import Failure
 from ..figures.case_times import Block, CaseTimes
 from ..outcomes import Outcome, Timed, Verified
 from ..stage_context import StageContext
+from ..tasks.baseline_screening import Screening
 from ..timing import blocks, concluding, interleaved, paired, ratios
 from ..timing.measuring import with_wrong
-from ..timing.screening import Screening
 from . import verified_before
 from .checking import verify
 from .pipeline import build, conclude
@@ -159,7 +159,7 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
     begun, able = time.monotonic(), _able(contestants)
     for each in able:
         each.times = {case.name: CaseTimes() for case in each.context.cases}
-    screening = Screening(contestants[0].context)
+    screening = Screening(contestants[0].context.task, contestants[0].context.tell)
     process, repeats, deadline = 0, REPEATS, math.inf
     most = min(BOUND, round(effort * MOST_PROCESSES))
     while len(able) > 1:

@@ -48,7 +48,7 @@ def time_case(
     draw(context, case)
     slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
     context.task.drawer.set_state(pool, 0)
-    context.task.prepare(case.name, baselines)
+    context.task.prepare_baselines(case.name, baselines)
     threads: dict[str, Any] = {
         "count": len(cores) or 1,
         "cpus": list(cores or context.task.timing_cpus),

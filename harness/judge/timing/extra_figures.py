@@ -11,8 +11,8 @@ from ...types import AllCores, Case, CaseResult
 from ..candidate_workers import start_worker
 from ..figures import case_times, statistics
 from ..stage_context import StageContext
+from ..tasks.baseline_screening import Screening
 from . import blocks, naive, paired
-from .screening import Screening
 
 ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one of them
 

@@ -80,7 +80,7 @@ def time_case(
                 slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
                 sides.append(_Side(place, context, worker, slots))
         task.drawer.set_state(pool, 0)
-        task.prepare(case.name, [baseline])
+        task.prepare_baselines(case.name, [baseline])
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
         try:
             return _CaseRounds(case, sides, baseline, rng).measure()

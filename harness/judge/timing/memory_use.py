@@ -7,7 +7,7 @@ from ..figures.case_times import Block
 from ..processes.freezing import descendants
 from ..processes.worker import Worker
 from ..processes.worker_status import PeakMemory
-from ..tasks.opening import OpenTask
+from ..tasks.open_task import OpenTask
 
 
 class MemoryUse:

@@ -12,7 +12,7 @@ from ..errors import WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
 from ..figures import statistics
 from ..tasks.drawer import Drawer
-from ..tasks.opening import OpenTask
+from ..tasks.open_task import OpenTask
 
 
 def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:

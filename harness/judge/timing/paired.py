@@ -34,7 +34,7 @@ from ..exchange.slots import Slots
 from ..figures.case_times import Block
 from ..processes.freezing import Turn, aside, turns
 from ..processes.worker import Worker
-from ..tasks.opening import OpenTask
+from ..tasks.open_task import OpenTask
 from ..tasks.timing_plan import BURSTS
 from .memory_use import MemoryUse
 from .queued import Queued

@@ -26,7 +26,7 @@ from ..exchange.packets import PacketCaller
 from ..exchange.slots import BurstResult, Slots
 from ..processes.freezing import Turn
 from ..processes.worker import Worker
-from ..tasks.opening import COMPILE_SECONDS, OpenTask
+from ..tasks.open_task import COMPILE_SECONDS, OpenTask
 from .settling import is_settled, longest_fault_ns
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10

@@ -20,7 +20,8 @@ from harness.judge.failures import Failure
 from harness.judge.main import Judge
 from harness.judge.stage_context import StageContext
 from harness.judge.tasks.drawer import Drawer
-from harness.judge.tasks.opening import Tell, open_task
+from harness.judge.tasks.open_task import Tell
+from harness.judge.tasks.opening import open_task
 from harness.judge.tasks.task_workers import TaskText, TaskWorkers
 from harness.targets import cpu
 from harness.types import Candidate, Case, EvaluationRequest, Policy
