@@ -25,10 +25,10 @@ from ..tasks.baseline_screening import Screening
 from ..timing import blocks, concluding, interleaved, paired, ratios
 from ..timing.measuring import with_wrong
 from . import verified_before
-from .checking import verify
 from .pipeline import build, conclude
 from .profiling import whose_work
 from .progress import Holdings, Progress
+from .verification import verify
 
 # of each candidate, for pairs that the first ones leave inconclusive; times the effort, and never
 # above the next

@@ -21,9 +21,9 @@ from ..outcomes import Built, Timed, Verified
 from ..stage_context import StageContext
 from ..timing.measuring import time_candidate
 from . import verified_before
-from .checking import verify
 from .profiling import diagnose, loops_of, profile
 from .progress import Holdings, Progress
+from .verification import verify
 
 
 def evaluate(context: StageContext) -> Evaluation:
