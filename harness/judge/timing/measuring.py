@@ -62,7 +62,7 @@ class _Timing:
         if context.request.purpose == "confirm":
             context.machine.reaper.wait()
             for case in context.cases:
-                self._results[case.name] = extra_figures.measured(
+                self._results[case.name] = extra_figures.measure_extra_figures(
                     context, case, self._results[case.name], self._screening, self._rng
                 )
 
