@@ -160,8 +160,8 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
                 for (state, held), (form, module) in ((s, m) for s in sets for m in loaded.items()):
                     for number, output in enumerate(outputs_of(module, pool, state, held)):
                         wanted, limits = (
-                            held.wanted(number, output),
-                            {held.family: held.allowed[number]},
+                            held.expectation(number, output),
+                            {held.family: held.allowances[number]},
                         )
                         if (known := timed.get((pool.name, held.family))) is not None:
                             limits[f"{held.family}, timed"] = tolerance.for_timed_call(
@@ -182,7 +182,9 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
                             found.append(
                                 {**entry, "wrong": finding.signal, "detail": finding.detail}
                             )
-                timed |= {(pool.name, family): known for family, known in pool.of_family.items()}
+                timed |= {
+                    (pool.name, family): known for family, known in pool.family_allowances.items()
+                }
         draws.close()
         machine.close()
     print(

@@ -243,7 +243,7 @@ class Deadlines:
 
 def deadlines(case: Case, pool: CasePool) -> Deadlines:
     """Of a block; lazy initialisation at the first call included."""
-    calls = pool.calls + pool.warm
+    calls = pool.calls + pool.warm_calls
     return Deadlines(
         call_seconds(case, calls), CALL_FLOOR_SECONDS + call_seconds(case, SLOW_TURNS * calls)
     )

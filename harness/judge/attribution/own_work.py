@@ -146,8 +146,8 @@ def _right_when_silenced(
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
         return False  # it needs what its kernels give
     tensors = slots.tensors(pool.outputs, 0)
-    known = zip(tensors, unseen.allowed, unseen.framework, strict=True)
+    known = zip(tensors, unseen.allowances, unseen.framework, strict=True)
     return all(
-        oracle.is_right(own, unseen.wanted(number, own), allowed, framework)
+        oracle.is_right(own, unseen.expectation(number, own), allowed, framework)
         for number, (own, allowed, framework) in enumerate(known)
     )

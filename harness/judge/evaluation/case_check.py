@@ -145,8 +145,8 @@ class CaseCheck:
                 earlier.setdefault(number, output.clone())
                 finding = oracle.compare(
                     output,
-                    input_set.wanted(number, output),
-                    input_set.allowed[number],
+                    input_set.expectation(number, output),
+                    input_set.allowances[number],
                     input_set.framework[number],
                 )
                 if finding.signal is not None:
@@ -191,10 +191,10 @@ class CaseCheck:
             return "", ""
         output, allowed, framework = (
             self._outputs(1)[0][number],
-            input_set.allowed[number],
+            input_set.allowances[number],
             input_set.framework[number],
         )
-        expected = input_set.wanted(number, output)
+        expected = input_set.expectation(number, output)
         values = oracle.worst_values(output, expected, allowed, framework)
         if not values:
             return "", ""

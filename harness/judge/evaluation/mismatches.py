@@ -45,8 +45,8 @@ class Mismatches:
         bitwise = self._bitwise and input_set.family != "special"
         finding = oracle.compare(
             output,
-            input_set.wanted(number, output),
-            input_set.allowed[number],
+            input_set.expectation(number, output),
+            input_set.allowances[number],
             input_set.framework[number],
             bitwise,
         )
@@ -137,5 +137,7 @@ def _special_input(input_set: InputSet) -> str:
 
 def _right(output: Any, number: int, input_set: InputSet) -> bool:
     """Whether an output is right for these inputs."""
-    wanted = input_set.wanted(number, output)
-    return oracle.is_right(output, wanted, input_set.allowed[number], input_set.framework[number])
+    wanted = input_set.expectation(number, output)
+    return oracle.is_right(
+        output, wanted, input_set.allowances[number], input_set.framework[number]
+    )

@@ -87,7 +87,7 @@ class Caller(ABC):
         self._seconds, self._alone = seconds, alone
         # gradients may be one and the same: the framework's own often are
         self._trusted, self._results = trusted, pool.results
-        self._warm, self._calls = pool.warm, pool.warm + pool.calls
+        self._warm, self._calls = pool.warm_calls, pool.warm_calls + pool.calls
         self._gate_fd = buffers.create("gate", gate.gate_bytes(len(leaves)))
         buffers.seal(self._gate_fd, writable=True)
         self._gate = gate.Gate(self._gate_fd, len(leaves))

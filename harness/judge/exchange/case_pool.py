@@ -36,13 +36,12 @@ class CasePool:
     timing: list[Group] = field(default_factory=list)
     # of `timing`: two where there are parameters, which change between them
     halves: list[Half] = field(default_factory=list)
-    alone: list[Group] = field(
-        default_factory=list
-    )  # of one set each, where a device's burst has several calls; of the last half
+    # of one set each, where a device's burst has several calls; of the last half
+    single_call_groups: list[Group] = field(default_factory=list)
     calls: int = 1  # measured, of a burst
-    warm: int = 0  # calls before them that are not measured
+    warm_calls: int = 0  # calls before them that are not measured
     # bursts that call nothing, on a device whose bursts the judge's clock measures
-    nothings: int = 0
+    empty_bursts: int = 0
     short: bool = False  # whether a call is
     one_by_one: bool = False  # whether calls are handed over one by one
     # whether sets lie on the device, in memory that workers share with the judge
@@ -51,15 +50,15 @@ class CasePool:
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
     allowances: list[tolerance.Allowance] = field(default_factory=list)
     # what holds for timed sets of each of UNEVEN
-    of_family: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
+    family_allowances: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
     # of each output: whether draws resemble each other in size
     steady: list[bool] = field(default_factory=list)
     # of each output: what few rows allow errors that neighbours do not share, see the oracle
-    single: list[float] = field(default_factory=list)
+    apart_growths: list[float] = field(default_factory=list)
     # outputs that a constant would pass for on the task's own inputs
     predictable: list[int] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
-    dropped: dict[str, str] = field(default_factory=dict)
+    dropped_families: dict[str, str] = field(default_factory=dict)
 
     def forget_state(self, seed: int) -> None:
         """Nobody is put into this state of the parameters any more."""
@@ -91,10 +90,10 @@ class CasePool:
     def set_bytes(self) -> int:
         """Of a checking set: inputs, what is expected in double precision, and the framework's
         own, and what else is right."""
-        return self.input_bytes + self.precise_bytes + self.slot_bytes + self.turned_bytes
+        return self.input_bytes + self.precise_bytes + self.slot_bytes + self.alternative_bytes
 
     @property
-    def turned_bytes(self) -> int:
+    def alternative_bytes(self) -> int:
         """Of one call's outputs where rounding to whole numbers goes the other way."""
         return len(rounding.SIDES) * self.slot_bytes if self.roundoff else 0
 
@@ -200,7 +199,7 @@ class CasePool:
         for half in self.halves:
             if half.state and (fd := self.states.pop(half.state, -1)) >= 0:
                 os.close(fd)
-        self.timing, self.halves, self.alone = [], [], []
+        self.timing, self.halves, self.single_call_groups = [], [], []
         if checking:
             del self.checking[2:]
 
@@ -215,7 +214,7 @@ class CasePool:
         for fd in (self.init_fd, *self.states.values()):
             if fd >= 0:
                 os.close(fd)
-        self.checking, self.timing, self.halves, self.alone = [], [], [], []
+        self.checking, self.timing, self.halves, self.single_call_groups = [], [], [], []
 
 
 def _count(shape: list[int]) -> int:

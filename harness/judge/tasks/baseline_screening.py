@@ -106,7 +106,7 @@ def screen_baselines(handle: OpenTask, case: Case, tell: Tell, fraction: float) 
         baselines_us=times,
         roofline_time_us=roofline_time_us,
         families=tuple(pool.families),
-        dropped_families=dict(pool.dropped),
+        dropped_families=dict(pool.dropped_families),
     )
 
 
@@ -146,7 +146,7 @@ def _mismatch(pool: CasePool, slots: Slots, input_set: InputSet) -> str:
     for number, (output, allowed, framework) in enumerate(
         zip(outputs, pool.allowances, input_set.framework, strict=True)
     ):
-        expected = input_set.wanted(number, output)
+        expected = input_set.expectation(number, output)
         finding = oracle.compare(
             output, expected, replace(tolerance.widen(allowed), rule="rounding"), framework
         )  # the user chose it

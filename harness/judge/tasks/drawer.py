@@ -116,7 +116,7 @@ class Drawer:
             if input_set is not None:
                 pool.checking.append((0, input_set))
                 if family in (*UNEVEN, NAMED):
-                    pool.of_family[family] = family_allowances(pool, input_set)
+                    pool.family_allowances[family] = family_allowances(pool, input_set)
         # who gives one set's outputs for another's shows with two
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))
@@ -140,7 +140,7 @@ class Drawer:
             self.set_state(pool, grown)
             input_set = self._checking_set(pool, GROWN)
             if input_set is not None:
-                pool.dropped.pop(GROWN, None)
+                pool.dropped_families.pop(GROWN, None)
                 pool.checking.append((grown, input_set))
                 return
             pool.forget_state(grown)
@@ -157,14 +157,14 @@ class Drawer:
         plan = plan_timing(
             pool, latency_us, bursts, candidates, self.free_bytes(), one_by_one=one_by_one
         )
-        pool.one_by_one, pool.short, pool.nothings = one_by_one, plan.short, plan.empty_bursts
-        pool.calls, pool.warm = plan.calls, plan.warm_calls
+        pool.one_by_one, pool.short, pool.empty_bursts = one_by_one, plan.short, plan.empty_bursts
+        pool.calls, pool.warm_calls = plan.calls, plan.warm_calls
         self.set_state(pool, 0)
         pool.halves = self._draw_halves(pool, plan.bursts, candidates)
         pool.timing = [group for half in pool.halves for group in half.groups]
         if pool.calls > 1 and not one_by_one:
             singles = self._maker.make_group(pool, ["dense"] * (plan.single_calls * candidates))
-            pool.alone = singles.alone()
+            pool.single_call_groups = singles.split()
         pool.rotating_bytes = pool.timing_bytes
         if len(pool.halves) > 1:
             self.set_state(pool, 0)
@@ -180,22 +180,22 @@ class Drawer:
             if state == 0 and input_set.family == "dense"
         )
         groups = self._draw_groups(pool, (bursts - bursts // 2 if changes else bursts) * candidates)
-        halves = [Half(0, groups, dense, input_sets.usual_rms(groups))]
+        halves = [Half(0, groups, dense, input_sets.typical_sizes(groups))]
         if changes:
             changed = parameter_states.draw("changed")
             self.set_state(pool, changed)
             groups = self._draw_groups(pool, bursts // 2 * candidates)
-            usual = input_sets.usual_rms(groups)
+            usual = input_sets.typical_sizes(groups)
             warm = dense
-            if pool.warm or not pool.one_by_one:
-                warm = input_sets.warm(
+            if pool.warm_calls or not pool.one_by_one:
+                warm = input_sets.make_warm_set(
                     self._maker.make_group(pool, ["dense"]), pool.allowances, usual
                 )
             halves.append(Half(changed, groups, warm, usual))
         return halves
 
     def _draw_groups(self, pool: CasePool, count: int) -> list[Group]:
-        families = timed_families(list(pool.of_family), count * pool.calls)
+        families = timed_families(list(pool.family_allowances), count * pool.calls)
         return [
             self._maker.make_group(pool, families[first : first + pool.calls])
             for first in range(0, len(families), pool.calls)
@@ -210,7 +210,7 @@ class Drawer:
         limits of those that do as they are. Raises WorkerFailed."""
         self.set_state(pool, 0)
         input_set = self._maker.make_set(pool, family)
-        input_set.allowed = set_allowances(pool, input_set)
+        input_set.allowances = set_allowances(pool, input_set)
         return input_set
 
     def _checking_set(
@@ -223,20 +223,22 @@ class Drawer:
         except WorkerFailed as error:
             if family == "dense":
                 raise
-            pool.dropped[family] = f"the reference raises there: {str(error).splitlines()[0][:200]}"
+            pool.dropped_families[family] = (
+                f"the reference raises there: {str(error).splitlines()[0][:200]}"
+            )
             return None
         if not pool.steady:
             pool.steady = [
                 tolerance.are_steady(*both) for both in zip(input_set.expected, again, strict=True)
             ]
-            pool.single = [
+            pool.apart_growths = [
                 tolerance.single_growth(*both) if pool.alone_along(number) else math.inf
                 for number, both in enumerate(zip(input_set.expected, again, strict=True))
             ]
-        input_set.allowed = set_allowances(pool, input_set)
+        input_set.allowances = set_allowances(pool, input_set)
         reason = objection(pool, input_set)
         if reason and family != "dense":
-            pool.dropped[family] = reason
+            pool.dropped_families[family] = reason
             return None
         if family not in pool.families:
             pool.families.append(family)
@@ -244,7 +246,7 @@ class Drawer:
             pool.allowances = [
                 tolerance.envelope(a, b)
                 for a, b in zip(
-                    pool.allowances or input_set.allowed, input_set.allowed, strict=True
+                    pool.allowances or input_set.allowances, input_set.allowances, strict=True
                 )
             ]
         return input_set

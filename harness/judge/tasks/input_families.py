@@ -35,7 +35,7 @@ def checking_families(pool: CasePool) -> list[str]:
     if operators.leaves_ties_open(pool.describe["operators"]):
         for family in ("zeros", "ties", "exact"):
             families.remove(family)
-            pool.dropped[family] = "the reference may order equal values as it likes"
+            pool.dropped_families[family] = "the reference may order equal values as it likes"
     if pool.input_bytes > LARGE_BYTES:
         always = ["edges", *UNEVEN, *([NAMED] if pool.names else [])]
         return [*always, secrets.choice([f for f in families if f not in always])]
@@ -68,7 +68,7 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
         if leaf["dtype"] in tolerance.ROUNDOFF and not bool(torch.isfinite(own).all()):
             return "the framework itself overflows there"
     for allowed, leaf, terms in zip(
-        input_set.allowed, pool.outputs["leaves"], pool.reductions, strict=True
+        input_set.allowances, pool.outputs["leaves"], pool.reductions, strict=True
     ):
         if leaf["dtype"] in tolerance.ROUNDOFF and allowed.framework_error > 64 * tolerance.floor(
             leaf["dtype"], terms

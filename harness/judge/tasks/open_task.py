@@ -126,7 +126,7 @@ class OpenTask:
             bytes_written=written,
             operations=float(pool.describe["operations"]),
             families=tuple(pool.families),
-            dropped_families=dict(pool.dropped),
+            dropped_families=dict(pool.dropped_families),
         )
 
     def has_baselines(self, name: str) -> bool:
@@ -138,7 +138,7 @@ class OpenTask:
         worker."""
         pool = self.pools[name]
         key = f"{name}/baselines"
-        count = max(2, pool.warm + pool.calls)  # it is checked with two
+        count = max(2, pool.warm_calls + pool.calls)  # it is checked with two
         if key not in self.slots or self.slots[key].count < count:
             self.slots[key] = bursts.slots(pool, count)
         slots = self.slots[key]

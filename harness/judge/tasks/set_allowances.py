@@ -51,7 +51,7 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
             input_set.framework,
             pool.reductions,
             pool.steady,
-            pool.single,
+            pool.apart_growths,
             _reliefs(pool, input_set),
             strict=True,
         )
@@ -61,7 +61,7 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
 def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
     """What other draws of a family of timed sets may be off by, from one of them and, of uneven
     ones, from the plain ones."""
-    both = zip(pool.allowances, input_set.allowed, input_set.expected, strict=True)
+    both = zip(pool.allowances, input_set.allowances, input_set.expected, strict=True)
     if input_set.family == NAMED:
         return [
             tolerance.widen(own, 1.0 if wanted.numel() >= MANY_NAMED else UNEVEN_FACTOR)
@@ -90,8 +90,8 @@ def note_faint_elements(
         by_value = decades.find(draws[: len(own)], own, below, ratio)
         pool.allowances[number] = replace(allowed, faint=groups, decades=by_value)
         for input_set in plain:
-            input_set.allowed[number] = replace(
-                input_set.allowed[number], faint=groups, decades=by_value
+            input_set.allowances[number] = replace(
+                input_set.allowances[number], faint=groups, decades=by_value
             )
 
 

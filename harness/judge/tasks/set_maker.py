@@ -64,7 +64,7 @@ class SetMaker:
             family,
             data["finite"],
             rounded,
-            turned=[self._place(each.tensors(pool.outputs)) for each in alternatives],
+            alternatives=[self._place(each.tensors(pool.outputs)) for each in alternatives],
             memory=data["memory"],
         )
 
@@ -115,7 +115,7 @@ class SetMaker:
                 common if json.dumps(each["layout"]) == text else each["layout"],
                 [output[number] for output in expected],
                 family,
-                turned=[[output[number] for output in side] for side in alternatives],
+                alternatives=[[output[number] for output in side] for side in alternatives],
                 memory=each["memory"],
             )
             for number, (each, family) in enumerate(zip(replies, families, strict=True))

@@ -66,7 +66,7 @@ def plan_timing(
     as many for each of several candidates. free_bytes: for all sets. one_by_one: whether calls are
     handed over so."""
     confirming = bursts > SEARCH_BURSTS
-    call_bytes = pool.input_bytes + pool.slot_bytes + pool.turned_bytes + 2 * buffers.ALIGN
+    call_bytes = pool.input_bytes + pool.slot_bytes + pool.alternative_bytes + 2 * buffers.ALIGN
     call_us = max(latency_us, 1.0)
     length_us, most_calls = (
         (HOST_BURST_US, MOST_HOST_CALLS) if one_by_one else (DEVICE_BURST_US, MAX_CALLS)

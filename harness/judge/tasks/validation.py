@@ -50,7 +50,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
             "judged. Keep the inputs inside the operator's domain."
         )
     for number, (own, expected, allowed) in enumerate(
-        zip(held.framework, held.expected, held.allowed, strict=True)
+        zip(held.framework, held.expected, held.allowances, strict=True)
     ):
         dtype = pool.outputs["leaves"][number]["dtype"]
         if dtype not in tolerance.ROUNDOFF:
@@ -105,7 +105,7 @@ def _lazy(pool: CasePool) -> str:
 
 def _passes(pool: CasePool, number: int, fake: Fake, sizes: list[float]) -> bool:
     for position, held in enumerate(_judging(pool)):
-        own, expected, allowed = fake(position), held.expected[number], held.allowed[number]
+        own, expected, allowed = fake(position), held.expected[number], held.allowances[number]
         if own is None or quick_verdicts.is_plainly_wrong(own, expected, allowed, sizes[position]):
             return False
         if not oracle.is_right(own, expected, allowed):

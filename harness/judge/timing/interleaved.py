@@ -124,10 +124,10 @@ class _CaseRounds:
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
-        size = (pool.warm + pool.calls) * pool.slot_bytes
+        size = (pool.warm_calls + pool.calls) * pool.slot_bytes
         each = max(1, min(self._most, paired.KEPT_BYTES // (size * len(candidates))))
         # one call: slots share what they keep
-        storage = first.slots.storage(1 + each * len(candidates), pool.warm + pool.calls)
+        storage = first.slots.storage(1 + each * len(candidates), pool.warm_calls + pool.calls)
         self._scratch = storage[0]
         for side in candidates:
             side.storage = storage[1 + side.place * each : 1 + (side.place + 1) * each]
@@ -143,7 +143,7 @@ class _CaseRounds:
         with context.lock.hold(context.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
             self._blocks = {
-                name: case_times.Block({}, before, before, calls=pool.calls, warm=pool.warm)
+                name: case_times.Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
                 for name in self._by_name
             }
             for half in pool.halves:
@@ -181,7 +181,7 @@ class _CaseRounds:
         for name in self._names:
             with self._own(name):
                 burst_ns = self._sides.settle(name, self._scratch, turn) * (
-                    1 + pool.warm / pool.calls
+                    1 + pool.warm_calls / pool.calls
                 )
             if half is pool.halves[0]:
                 self._most = min(
@@ -199,7 +199,7 @@ class _CaseRounds:
             nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
-        alone = pool.alone if half is pool.halves[-1] else []
+        alone = pool.single_call_groups if half is pool.halves[-1] else []
         for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
             for name in order:
@@ -236,7 +236,7 @@ class _CaseRounds:
     def _note(self, name: str, result: Burst) -> None:
         pool = self._pool
         us = result.inside_ns / 1e3 / pool.calls
-        unmeasured_ns = result.unmeasured_ns - pool.warm * result.inside_ns / pool.calls
+        unmeasured_ns = result.unmeasured_ns - pool.warm_calls * result.inside_ns / pool.calls
         if name == self._baseline:
             self._of_baseline.append(us)
         else:

@@ -119,7 +119,7 @@ def time_process(
             sides.compile(name)
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
-        block = Block({}, before, before, calls=pool.calls, warm=pool.warm)
+        block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
         memory = MemoryUse(task, worker)
         rounds = _Rounds(
             case.name, pool, sides, names, rng, block, found, len(pool.timing), checked
@@ -173,9 +173,9 @@ class _Rounds:
         self._checked = checked
         # outputs of the candidate's bursts that were not looked at yet; each side's are put aside
         # alike
-        size = (pool.warm + pool.calls) * pool.slot_bytes
+        size = (pool.warm_calls + pool.calls) * pool.slot_bytes
         places = 1 + max(1, min(most, KEPT_BYTES // size))
-        self._storage = sides.slots[""].storage(places, pool.warm + pool.calls)
+        self._storage = sides.slots[""].storage(places, pool.warm_calls + pool.calls)
         self._kept: list[tuple[Any, Group]] = []
         self._half = pool.halves[0]
         self._on_device = isinstance(sides, Queued)
@@ -186,7 +186,9 @@ class _Rounds:
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         for name in names:
             with _side(name):
-                burst_ns = sides.settle(name, self._storage[0], turn) * (1 + pool.warm / pool.calls)
+                burst_ns = sides.settle(name, self._storage[0], turn) * (
+                    1 + pool.warm_calls / pool.calls
+                )
             if half is pool.halves[0]:
                 self._most = min(
                     self._most, max(BURSTS, round(1e9 * MOST_SECONDS / max(burst_ns, 1)))
@@ -205,7 +207,7 @@ class _Rounds:
                 result = self._timed(name, half.group(number + offset + shift), turn)
                 self._found[name].append(result.inside_ns / 1e3 / pool.calls)
                 if pool.one_by_one:
-                    usual_ns = pool.warm * result.inside_ns / pool.calls
+                    usual_ns = pool.warm_calls * result.inside_ns / pool.calls
                     self._block.unmeasured_ns.setdefault(name, []).append(
                         result.unmeasured_ns - usual_ns
                     )
@@ -217,7 +219,7 @@ class _Rounds:
         # not between the rounds: one side's process would be warmer for them
         for _ in range(min(rounds, sides.NULL_TURNS)):
             self._block.null_ns += sides.time_empty_calls(turn)
-        for chosen in pool.alone if half is pool.halves[-1] else ():
+        for chosen in pool.single_call_groups if half is pool.halves[-1] else ():
             self._rng.shuffle(names)
             for name in names:
                 self._block.alone_us.setdefault(name, []).append(
@@ -272,25 +274,25 @@ def verify_outputs(
     the machine does meanwhile, and a comparison takes longer than a small burst: so outputs are
     kept for a while."""
     right: list[torch.Tensor] = []
-    warm, changed = half.warm, half.state != 0
+    warm, changed = half.warm_set, half.state != 0
     for memory, chosen in kept:
-        outputs = slots.stacked(memory, pool.warm + len(chosen.sets))
+        outputs = slots.stacked(memory, pool.warm_calls + len(chosen.sets))
         for number, (stack, allowed, usual) in enumerate(
-            zip(outputs, pool.allowances, half.usual_rms, strict=True)
+            zip(outputs, pool.allowances, half.typical_sizes, strict=True)
         ):
-            for own in stack[: pool.warm]:
+            for own in stack[: pool.warm_calls]:
                 if len(right) > number and same_bits(own, right[number]):
                     continue
                 known = (
-                    warm.wanted(number, own),
-                    warm.allowed[number],
+                    warm.expectation(number, own),
+                    warm.allowances[number],
                     warm.framework[number],
                 )
                 finding = oracle.compare(own, *known, pool.bitwise)
                 _raise_if_wrong(case, finding, own, changed=changed)
                 right = right if len(right) > number else [*right, own]
-            timed, framework = stack[pool.warm :], chosen.framework[number]
-            expected = chosen.wanted(number, timed)
+            timed, framework = stack[pool.warm_calls :], chosen.framework[number]
+            expected = chosen.expectation(number, timed)
             if pool.bitwise and framework is not None:
                 if not same_bits(timed.to(framework.device), framework):
                     _raise_if_wrong(
@@ -306,7 +308,7 @@ def verify_outputs(
                 some, own_usual = (
                     (allowed, usual)
                     if family == "dense"
-                    else (pool.of_family[family][number], tolerance.TypicalSize())
+                    else (pool.family_allowances[family][number], tolerance.TypicalSize())
                 )
                 if quick_verdicts.are_surely_right(
                     timed, expected, some, own_usual, framework, calls

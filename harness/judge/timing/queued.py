@@ -52,7 +52,7 @@ class Queued(Sides):
         worker, slots, key = self.workers[name], self._slots(name), self.keys[name]
         with turn(worker.root):
             # what is loaded late is loaded now
-            bursts.run(worker, slots, key, [self.warm], [0], self.seconds)
+            bursts.run(worker, slots, key, [self.warm_set], [0], self.seconds)
             self._patience[name] = SETTLING_S
             # under these parameters, and not of another baseline
             reservoir = self._reservoirs[id(worker)] = DeviceReservoir(
@@ -61,7 +61,11 @@ class Queued(Sides):
             for _ in range(WARM_BURSTS):
                 reservoir.announce(worker, self.seconds)
                 result = slots.run_queued(
-                    worker, key, [self.warm] * self.pool.calls, self.seconds, self._patience[name]
+                    worker,
+                    key,
+                    [self.warm_set] * self.pool.calls,
+                    self.seconds,
+                    self._patience[name],
                 )
                 reservoir.draw(slots, result.places, self.pool.calls)
                 self._patience[name] = (
@@ -70,8 +74,11 @@ class Queued(Sides):
                     else QUEUEING_S
                 )
         if not self._empty_ns:
-            for sets in (self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])):
-                results = [self._run_empty(sets, turn) for _ in range(self.pool.nothings)]
+            for sets in (
+                self.pool.timing[0].sets,
+                *(group.sets for group in self.pool.single_call_groups[:1]),
+            ):
+                results = [self._run_empty(sets, turn) for _ in range(self.pool.empty_bursts)]
                 before_ns, whole_ns = (
                     statistics.median(each)
                     for each in zip(*((s.before_ns, s.whole_ns) for s in results), strict=True)
@@ -128,7 +135,7 @@ class Queued(Sides):
         the driver does, and is heard before its calls have begun: the judge's copy waits for the
         device behind them."""
         sets = self.pool.timing[0].sets
-        results = [self._run_empty(sets, turn, early=True) for _ in range(self.pool.nothings)]
+        results = [self._run_empty(sets, turn, early=True) for _ in range(self.pool.empty_bursts)]
         early_ns = statistics.median([each.whole_ns for each in results])
         return max(0, round(self._empty_ns[len(sets)][1] - early_ns))
 

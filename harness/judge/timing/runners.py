@@ -85,9 +85,9 @@ class Sides(ABC):
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     @property
-    def warm(self) -> InputSet:
+    def warm_set(self) -> InputSet:
         """For calls which are not measured; see Half."""
-        return self.half.warm
+        return self.half.warm_set
 
     def join(self, name: str, worker: Worker, slots: Slots) -> None:
         """One more candidate, beside the one whose name is ""."""
@@ -132,7 +132,12 @@ class Sides(ABC):
     def compile(self, name: str) -> None:
         """One call of a baseline that nobody looks at."""
         bursts.run(
-            self.workers[name], self.slots[name], self.keys[name], [self.warm], [0], COMPILE_SECONDS
+            self.workers[name],
+            self.slots[name],
+            self.keys[name],
+            [self.warm_set],
+            [0],
+            COMPILE_SECONDS,
         )
 
     @abstractmethod
@@ -203,7 +208,7 @@ class OneByOne(Sides):
 
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for number in range(MOST_WARM_BURSTS):
-            result = self._turn(name, [self.warm] * self.pool.calls, place, turn, unread=True)
+            result = self._turn(name, [self.warm_set] * self.pool.calls, place, turn, unread=True)
             if number + 1 >= WARM_BURSTS and is_settled(
                 result.minor_faults, result.inside_ns, longest_fault_ns()
             ):
@@ -216,7 +221,7 @@ class OneByOne(Sides):
     def _turn(
         self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn, *, unread: bool = False
     ) -> Burst:
-        before = [self.warm] * self.pool.warm
+        before = [self.warm_set] * self.pool.warm_calls
         result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
@@ -284,7 +289,7 @@ class InBursts(Sides):
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for _ in range(WARM_BURSTS):
             with turn(self.workers[name].root):
-                result = self._run(name, [self.warm], [0] * self.pool.calls)
+                result = self._run(name, [self.warm_set], [0] * self.pool.calls)
         # one for all bursts of the block: it lies inside the judge's clock
         self.queue_ns = max(self.queue_ns, result.queued_ns)
         return result.inside_ns

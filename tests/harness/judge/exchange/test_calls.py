@@ -281,9 +281,9 @@ def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, unmeasured_n
     class Following(OneByOne):
         def __init__(self) -> None:
             self.pool, self.keys, self.half, self.one_core = (
-                SimpleNamespace(warm=1),
+                SimpleNamespace(warm_calls=1),
                 {"": ""},
-                SimpleNamespace(warm=None),
+                SimpleNamespace(warm_set=None),
                 one_core,
             )  # type: ignore[assignment]
             told = TurnResult(

@@ -46,7 +46,7 @@ def test_calls_alone_are_those_of_a_group() -> None:
         )
         for n in range(3)
     ]
-    alone = Group(sets, [expected, numbers], [None, numbers]).alone()
+    alone = Group(sets, [expected, numbers], [None, numbers]).split()
     assert [group.sets for group in alone] == [[held] for held in sets]
     assert torch.equal(alone[2].expected[0], expected[2:])
     assert alone[1].framework[0] is None
