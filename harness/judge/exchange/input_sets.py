@@ -114,11 +114,11 @@ class Half:
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:
     """Of each output, over all plain sets, if there are any; see tolerance."""
-    input_set = [input_set for group in groups for input_set in group.sets]
-    drawn = [each.expected for each in input_set if each.family == "dense"] or [
-        each.expected for each in input_set
+    sets = [input_set for group in groups for input_set in group.sets]
+    expected = [each.expected for each in sets if each.family == "dense"] or [
+        each.expected for each in sets
     ]
-    return [tolerance.typical_size(of_output) for of_output in zip(*drawn, strict=True)]
+    return [tolerance.typical_size(draws) for draws in zip(*expected, strict=True)]
 
 
 def make_warm_set(

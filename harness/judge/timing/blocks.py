@@ -16,7 +16,7 @@ from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
 from ..tasks.timing_plan import CONFIRMATION_BURSTS, SEARCH_BURSTS
-from . import causes, paired
+from . import causes, paired, timed_outputs
 
 
 def draw(context: StageContext, case: Case, candidates: int = 1) -> None:
@@ -85,7 +85,7 @@ def time_case(
 
     try:
         return context.guard(f"case {case.name}, timed", worker, measure)
-    except paired.WrongWhenTimed as wrong:
+    except timed_outputs.WrongWhenTimed as wrong:
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
         raise wrong_when_timed(wrong, when) from wrong
     finally:
@@ -97,7 +97,7 @@ def time_case(
         )
 
 
-def wrong_when_timed(wrong: paired.WrongWhenTimed, when: str) -> Failure:
+def wrong_when_timed(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
     """The failure that ends the evaluation."""
     text, found = f"{wrong} (right while it was checked, {when})", wrong.finding
     signal = Signal(found.signal or "wrong.values", text)

@@ -27,7 +27,7 @@ from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
 from ..tasks.timing_plan import BURSTS
-from . import blocks, paired
+from . import blocks, paired, timed_outputs
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne
 
@@ -125,7 +125,7 @@ class _CaseRounds:
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
         size = (pool.warm_calls + pool.calls) * pool.slot_bytes
-        each = max(1, min(self._most, paired.KEPT_BYTES // (size * len(candidates))))
+        each = max(1, min(self._most, timed_outputs.PENDING_BYTES // (size * len(candidates))))
         # one call: slots share what they keep
         storage = first.slots.storage(1 + each * len(candidates), pool.warm_calls + pool.calls)
         self._scratch = storage[0]
@@ -210,7 +210,9 @@ class _CaseRounds:
                         block.alone_us.setdefault("" if name == own else name, []).append(us)
         for side in self._candidates:
             with self._own(side.name):
-                paired.raise_if_changed(self._case.name, self._sides.outputs_are_intact(side.name))
+                timed_outputs.raise_if_changed(
+                    self._case.name, self._sides.outputs_are_intact(side.name)
+                )
 
     def _chosen(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """The sets of a side in a round. Candidates of one author could tell each other what comes
@@ -227,7 +229,7 @@ class _CaseRounds:
         with self._own(name):
             result = self._sides.burst(name, chosen.sets, place, turn)
             if side is not None:
-                paired.raise_if_changed(self._case.name, result.intact)
+                timed_outputs.raise_if_changed(self._case.name, result.intact)
                 side.kept.append((place, chosen))
         if side is not None and len(side.kept) == len(side.storage):
             self._verify(side)
@@ -256,7 +258,7 @@ class _CaseRounds:
         """Look at the outputs that wait for it."""
         for side in some or self._candidates:
             with self._own(side.name):
-                paired.verify_outputs(
+                timed_outputs.verify_outputs(
                     self._case.name, self._pool, side.kept, self._half, side.slots
                 )
 
@@ -297,7 +299,7 @@ def _of(case: Case, place: int, context: StageContext, worker: Worker) -> Iterat
     try:
         with losing(place):
             yield
-    except paired.WrongWhenTimed as wrong:
+    except timed_outputs.WrongWhenTimed as wrong:
         raise Lost(place, blocks.wrong_when_timed(wrong, "wrong while it was timed")) from wrong
     except _WORKERS as error:
         where = f"case {case.name}, timed"
