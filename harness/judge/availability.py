@@ -6,6 +6,7 @@ from __future__ import annotations
 from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily
 from ..types import EvaluationRequest, IsolationLevel, Policy, Target, Task
+from .device import target_reports
 from .device.machine import Machine
 from .failures import Unfit
 from .processes.runtimes import Place
@@ -67,7 +68,7 @@ def find_place(
     """Where to evaluate. Raises Unavailable where the language does not work, and Unfit where a
     verdict would mislead."""
     language = LANGUAGES[request.candidate.language]
-    report = machine.find(target, language.name)
+    report = target_reports.find_report(target, language.name)
     if report is None or report.mode == "absent":
         working = ", ".join(
             f"{t.target}: {', '.join(t.languages)}" for t in machine.targets() if t.mode != "absent"
@@ -86,7 +87,7 @@ def find_place(
 
 def find_compiler(machine: Machine, target: Target, language: str) -> Place:
     """Where to compile for a target. Raises Unavailable where the language cannot be."""
-    if machine.only_compiles(target) and machine.find(target, language) is None:
+    if machine.only_compiles(target) and target_reports.find_report(target, language) is None:
         languages = ", ".join(
             dict.fromkeys(
                 n for t in machine.targets() if t.target == str(target) for n in t.languages
