@@ -61,8 +61,8 @@ class _Contestant:
     def prove(self) -> None:
         """Build and verify, as in any evaluation, unless that was done while the task is open."""
         context = self.context
-        if (known := verified_before.find(context)) is not None:
-            self.progress, self._verified = known
+        if (earlier := verified_before.find(context)) is not None:
+            self.progress, self._verified = earlier
             return
         self.progress, built = self.progress.stage("build", lambda: build(context))
         self._holdings.hold(built.worker)

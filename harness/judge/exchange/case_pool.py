@@ -140,11 +140,11 @@ class CasePool:
         ]
         state = [shape for shape, _ in self.describe["state"].values()]
         longest = max((extent for shape in inputs for extent in shape), default=1)
-        given = sum(_count(shape) for shape in [*inputs, *state])
-        wanted = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
+        input_elements = sum(_count(shape) for shape in [*inputs, *state])
+        output_elements = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
         found = [
-            max(1, longest, min(given // max(1, count), int(self.describe["terms"])))
-            for count in wanted
+            max(1, longest, min(input_elements // max(1, count), int(self.describe["terms"])))
+            for count in output_elements
         ]
         return [min(terms, APART if self.pointwise else MOST_TERMS) for terms in found]
 
@@ -158,9 +158,11 @@ class CasePool:
         shares enters its elements as their own values say, and not by others' (weights, say), nor
         by functions that oscillate."""
         shape = self.outputs["leaves"][number]["shape"]
-        given = [leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
-        given += [shape for shape, _ in self.describe["state"].values()]
-        wide = sum(_count(each) >= shape[-1] for each in given) if shape else 0
+        shapes = [
+            leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf
+        ]
+        shapes += [shape for shape, _ in self.describe["state"].values()]
+        wide = sum(_count(each) >= shape[-1] for each in shapes) if shape else 0
         return wide == 1 and not operators.oscillates(self.describe["operators"])
 
     @property

@@ -174,10 +174,10 @@ def _digest(folder: str, name: str) -> str:
         with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return ""
-            found = hashlib.sha256()
+            digest = hashlib.sha256()
             while part := file.read(1 << 20):
-                found.update(part)
-            return found.hexdigest()
+                digest.update(part)
+            return digest.hexdigest()
     except OSError:
         return ""
 

@@ -101,15 +101,15 @@ class TaskWorkers:
         )
         worker.cancel = cancel
         held_out_name = f"{Path(self.text.filename).stem}.heldout.py"
-        kept = b""
+        compiled = b""
         if compiles:
             with contextlib.suppress(FileNotFoundError):
-                kept = cache_files.read(self._kept)
+                compiled = cache_files.read(self._kept)
         texts = [
             buffers.from_bytes("task", t)
             for t in (self.text.source.encode(), self.text.held_out.encode())
         ]
-        packed = buffers.from_bytes("compiled", kept)
+        packed = buffers.from_bytes("compiled", compiled)
         worker.note_base()
         try:
             reply = worker.ask(

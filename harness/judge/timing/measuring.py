@@ -172,18 +172,21 @@ class _Timing:
         if context.request.renews or not best:
             return ""
         compared = {name: self._compared(name) for name in self._times}
-        own = fitness(
+        own_fitness = fitness(
             [
                 replace(self._results[name], speedup=found.speedup)
                 for name, found in compared.items()
             ]
         )
-        if own is None or own >= context.task.family.BEHIND ** (processes**-0.5) * best:
+        if (
+            own_fitness is None
+            or own_fitness >= context.task.family.BEHIND ** (processes**-0.5) * best
+        ):
             return ""
         pairs = "the first pair" if processes == 1 else f"{processes} pairs"
         return (
-            f"F = {own:.3f} in {pairs} of processes, and {best:.3f} is the best so far: not timed "
-            "any further"
+            f"F = {own_fitness:.3f} in {pairs} of processes, and {best:.3f} is the best so far: "
+            "not timed any further"
         )
 
     def _undecided(self) -> list[Case]:

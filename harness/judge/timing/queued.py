@@ -98,16 +98,16 @@ class Queued(Sides):
         slots.put(place)
         reservoir.draw(slots, result.places, len(sets))  # while it is stopped
         self._waits |= not result.ready
-        ns, said = self._figure(result, len(sets)), result.worker_result
+        ns, claim = self._figure(result, len(sets)), result.worker_result
         busy = result.reach_ns > BUSY_NS or self._busy
         return Burst(
             ns,
             ns,
-            said.minor_faults,
-            said.switches,
-            said.queued_ns,
+            claim.minor_faults,
+            claim.switches,
+            claim.queued_ns,
             intact=reservoir.intact,
-            said_ns=said.inside_ns,
+            said_ns=claim.inside_ns,
             busy=busy,
         )
 

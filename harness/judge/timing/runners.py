@@ -155,11 +155,11 @@ class Sides(ABC):
 
     def hot(self, name: str) -> tuple[float, float, float | None]:
         """Microseconds: see bursts.hot. The worker's own claim."""
-        held = self.pool.timing[0].sets[0]
+        input_set = self.pool.timing[0].sets[0]
         return bursts.hot(
             self.workers[name],
             self.keys[name],
-            held,
+            input_set,
             self.pool.calls,
             self.seconds,
             bursts.patience(self.queue_ns),
