@@ -27,7 +27,7 @@ from .exchange import device_link
 from .failures import Unfit
 from .idle import PAUSE_SECONDS, Idle
 from .open_tasks import OpenTasks
-from .operations import FRESH, Operations
+from .request_handlers import FRESH, RequestHandlers
 from .tasks.open_task import Tell
 from .tasks.opening_cache import OpeningCache
 
@@ -48,7 +48,7 @@ class Judge:
         self._machine.expect_first()
         self._idle, openings = Idle(), OpeningCache(self._machine)
         self._tasks = OpenTasks(self._machine, openings, self._idle)
-        self._operations = Operations(self._machine, self._tasks, openings, self._idle)
+        self._handlers = RequestHandlers(self._machine, self._tasks, openings, self._idle)
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._tokens: dict[int, CancelToken] = {}
         self._lock = threading.Lock()
@@ -131,7 +131,7 @@ class Judge:
         """The result of a request. Where the device has no memory left for the judge's own part:
         once more, with all other tasks closed. Raises TaskRefusedError where that is too little."""
         try:
-            return getattr(self._operations, message["op"])(message, tell, token)
+            return getattr(self._handlers, message["op"])(message, tell, token)
         except Exception as error:
             if not device_link.is_want_of_memory(error):
                 raise

@@ -112,7 +112,7 @@ def test_want_of_a_devices_memory_refuses_the_task(
         asked.append(message["op"])
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB.")
 
-    monkeypatch.setattr(judge._operations, "evaluate", starved)
+    monkeypatch.setattr(judge._handlers, "evaluate", starved)
     monkeypatch.setattr(device_link, "free_bytes", lambda: 100 << 30)
     with pytest.raises(TaskRefusedError, match=r"6\.00 GiB.* 100\.0 GiB are free"):
         judge._answer({"op": "evaluate"}, lambda *_: None, CancelToken())

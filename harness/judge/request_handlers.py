@@ -42,7 +42,7 @@ from .tasks.task_workers import TaskText
 FRESH = ("confirm", "export")  # fresh seeds and processes, used once
 
 
-class Operations:
+class RequestHandlers:
     """One method for each operation, named like it: it takes the request, whom to tell what goes
     on, and what cancels it, and returns the result as JSON values."""
 
