@@ -32,10 +32,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.mutants import KERNELS, Kernel  # noqa: E402
-from harness.judge.correctness import oracle  # noqa: E402
+from harness.judge.correctness import oracle, tolerance  # noqa: E402
 from harness.judge.device.machine import Machine  # noqa: E402
 from harness.judge.exchange.case_pool import CasePool  # noqa: E402
-from harness.judge.tasks.opening import OpenTask, open_task  # noqa: E402
+from harness.judge.tasks.open_task import OpenTask  # noqa: E402
+from harness.judge.tasks.opening import open_task  # noqa: E402
 from harness.types import Candidate, Evaluation, EvaluationRequest, to_json  # noqa: E402
 from harness.wire import buffers  # noqa: E402
 from harness.workers import model_calls, modules  # noqa: E402
@@ -110,7 +111,7 @@ class Draws:
     def __iter__(self) -> Iterator[tuple[CasePool, list[Any]]]:
         for name in self._names:
             pool = self._open.drawer.describe(name)
-            self._open.drawer.checking(pool)
+            self._open.drawer.draw_checking(pool)
             yield pool, [(state, held) for state, held in pool.checking if held.family != "special"]
             pool.close()
 
@@ -153,18 +154,18 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
         machine = Machine(Path(scratch))
         draws = Draws(kernel, machine)
         # (case, family) -> limits that an earlier draw gave
-        timed: dict[tuple[str, str], list[oracle.Allowance]] = {}
+        timed: dict[tuple[str, str], list[tolerance.Allowance]] = {}
         for _ in range(count):
             for pool, sets in draws:
                 for (state, held), (form, module) in ((s, m) for s in sets for m in loaded.items()):
                     for number, output in enumerate(outputs_of(module, pool, state, held)):
                         wanted, limits = (
-                            held.wanted(number, output),
-                            {held.family: held.allowed[number]},
+                            held.expectation(number, output),
+                            {held.family: held.allowances[number]},
                         )
                         if (known := timed.get((pool.name, held.family))) is not None:
-                            limits[f"{held.family}, timed"] = oracle.of_timed_call(
-                                known[number], wanted, oracle.Usual()
+                            limits[f"{held.family}, timed"] = tolerance.for_timed_call(
+                                known[number], wanted, tolerance.TypicalSize()
                             )
                         for family, allowed in limits.items():
                             finding = oracle.compare(
@@ -181,7 +182,9 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
                             found.append(
                                 {**entry, "wrong": finding.signal, "detail": finding.detail}
                             )
-                timed |= {(pool.name, family): known for family, known in pool.of_family.items()}
+                timed |= {
+                    (pool.name, family): known for family, known in pool.family_allowances.items()
+                }
         draws.close()
         machine.close()
     print(

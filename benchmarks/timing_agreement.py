@@ -33,8 +33,8 @@ import recording
 
 from harness.judge.device.machine import Machine
 from harness.judge.evaluation import pipeline
-from harness.judge.evaluation.checking import verify
 from harness.judge.evaluation.progress import Holdings
+from harness.judge.evaluation.verification import verify
 from harness.judge.figures import case_times
 from harness.judge.stage_context import StageContext, begin
 from harness.judge.tasks.opening import open_task

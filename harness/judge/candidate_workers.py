@@ -15,7 +15,8 @@ from .errors import Interfered
 from .exchange import bursts
 from .exchange.case_pool import CasePool
 from .exchange.slots import Slots
-from .processes.worker import ForkServer, Worker
+from .processes.fork_server_process import ForkServer
+from .processes.worker import Worker
 from .stage_context import StageContext
 
 LOAD_SECONDS = 30.0
@@ -54,7 +55,11 @@ def start_worker(
     worker.cancel, worker.on_build = context.cancel, context.builds.desk()
     source = memory_files.from_bytes("candidate", context.request.candidate.source.encode())
     try:
-        given = [source] if context.compiled is None else [source, *worker.own(context.compiled)]
+        given = (
+            [source]
+            if context.compiled is None
+            else [source, *worker.private_copies(context.compiled)]
+        )
         if context.place.device:
             context.guard(
                 "loading",
@@ -197,7 +202,7 @@ def prepare(
     def prepare() -> None:
         worker.ask(
             "case",
-            [*worker.own(pool.init_fd), *slots.fds],
+            [*worker.private_copies(pool.init_fd), *slots.fds],
             seconds=LOAD_SECONDS,
             key=pool.name,
             init=pool.describe["init"],
@@ -221,7 +226,7 @@ def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
         layout = pool.describe["state_layout"]
         worker.ask(
             "state",
-            worker.own(pool.states[seed]),
+            worker.private_copies(pool.states[seed]),
             seconds=LOAD_SECONDS,
             key=pool.name,
             layout=layout,
@@ -239,7 +244,7 @@ class Deadlines:
 
 def deadlines(case: Case, pool: CasePool) -> Deadlines:
     """Of a block; lazy initialisation at the first call included."""
-    calls = pool.calls + pool.warm
+    calls = pool.calls + pool.warm_calls
     return Deadlines(
         call_seconds(case, calls), CALL_FLOOR_SECONDS + call_seconds(case, SLOW_TURNS * calls)
     )

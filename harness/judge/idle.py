@@ -62,10 +62,10 @@ class Idle:
                 self._token = None
                 token.close()
 
-    def interrupt(self, wanted: str) -> None:
+    def interrupt(self, subject: str) -> None:
         """End the step that goes on, if one does for another subject."""
         with self._lock:
-            if self._token is not None and self._subject != wanted:
+            if self._token is not None and self._subject != subject:
                 self._token.cancel()
 
     def close(self) -> None:

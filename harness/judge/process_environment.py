@@ -1,9 +1,11 @@
-"""The environment variables under which the judge and its workers run."""
+"""How the processes of a judge are started: their environment variables, and Python in isolated
+mode on this evaluator's own files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 # Both sides of every comparison run under this allocator policy: freed memory stays in the process,
@@ -40,6 +42,22 @@ def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[s
     }
     shown = {name: os.environ[name] for name in DEVICE_CHOICE if name in os.environ}
     return {**values, **shown, **(ALLOCATION if allocation else {})}
+
+
+def harness_root() -> str:
+    """The folder that holds this `harness` and nothing else that could be imported by accident."""
+    return str(Path(__file__).resolve().parents[2])
+
+
+def python_command(module: str, function: str, *arguments: object) -> list[str]:
+    """A Python command that runs a function of ours in isolated mode, whatever the current folder
+    holds."""
+    call = f"{function}({', '.join(map(repr, arguments))})"
+    code = (
+        f"import sys; sys.path.insert(0, {harness_root()!r}); from {module} import "
+        f"{function.split('.')[0]}; {call}"
+    )
+    return [sys.executable, "-I", "-c", code]
 
 
 def evaluator_digest(folder: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ..languages import LANGUAGES, Language
 from ..types import Case, EvaluationRequest, IsolationLevel, Signal, Task
-from .device.locks import DeviceLock, beside
+from .device.locks import DeviceLock, between_timings
 from .device.machine import Machine
 from .errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .exchange import bursts, device_link
@@ -17,7 +17,7 @@ from .failures import Failure, explain
 from .processes.builds import BuildService
 from .processes.runtimes import Place
 from .processes.worker import Worker
-from .tasks.opening import OpenTask, Tell
+from .tasks.open_task import OpenTask, Tell
 
 T = TypeVar("T")
 BUILD_SECONDS = 60.0
@@ -73,10 +73,10 @@ class StageContext:
             if (not wanted or c.name in wanted) and (self.confirming or not c.held_out)
         ]
 
-    def beside(self) -> AbstractContextManager[None]:
+    def between_timings(self) -> AbstractContextManager[None]:
         """For what the judge does on a device that others may be timed on: a context in which they
         are not."""
-        return beside(self.lock, self.task.family, self.cancel)
+        return between_timings(self.lock, self.task.family, self.cancel)
 
     def guard(self, where: str, worker: Worker, action: Callable[[], T]) -> T:
         """Whatever the worker does becomes a Failure."""
@@ -84,7 +84,12 @@ class StageContext:
             return action()
         except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered) as error:
             raise explain(
-                error, where, worker.log(), worker.flooded, self.builds.records, self.language
+                error,
+                where,
+                worker.log(),
+                worker.log_overflowed,
+                self.builds.records,
+                self.language,
             ) from error
         except Exception as error:
             if (failure := self.starved(where, worker, error)) is None:

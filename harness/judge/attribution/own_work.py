@@ -30,15 +30,15 @@ MOST_LAUNCHES = 20  # that are waited for, and take their time on the host
 def library_calls(counted: Any) -> dict[str, int]:
     """Operators of the framework that computed something, with their calls (the worker's own count,
     so it informs only)."""
-    found = answers.counts(counted).items()
-    return {name: calls for name, (calls, _, _) in found if not operators.is_free(name)}
+    counts = answers.counts(counted).items()
+    return {name: calls for name, (calls, _, _) in counts if not operators.is_free(name)}
 
 
-def refuse(policy: Policy, found: Sequence[Signal]) -> None:
+def refuse(policy: Policy, signals: Sequence[Signal]) -> None:
     """Raises Failure where the policy does not allow what was found."""
-    if found and policy.library_calls == "reject":
-        text = f"{found[0].message}; the session's policy does not allow it"
-        raise Failure("invalid", text, (found[0],))
+    if signals and policy.library_calls == "reject":
+        text = f"{signals[0].message}; the session's policy does not allow it"
+        raise Failure("invalid", text, (signals[0],))
 
 
 def unlike_own(policy: Policy, launches: int, library: Mapping[str, int]) -> list[Signal]:
@@ -78,7 +78,9 @@ def examine(
     case = max(context.cases, key=lambda c: results[c.name].latency_us or 0.0)
     pool = context.task.pool(case.name)
     known, unseen = [
-        held for state, held in pool.checking if state == 0 and held.family != "special"
+        input_set
+        for state, input_set in pool.checking
+        if state == 0 and input_set.family != "special"
     ][:2]
     worker = start_worker(context, poison=True)
     try:
@@ -109,7 +111,7 @@ def launch_us(family: DeviceFamily, launches: int) -> float:
 
 
 def _meter(
-    context: StageContext, case: Case, worker: Worker, slots: Slots, held: InputSet
+    context: StageContext, case: Case, worker: Worker, slots: Slots, input_set: InputSet
 ) -> tuple[float, float, int]:
     """(share of own kernels, microseconds that neither they nor the framework explain, launches) of
     the call of which least is unexplained: other programs only ever add."""
@@ -117,11 +119,11 @@ def _meter(
 
     def measure() -> tuple[float, float, int]:
         # compiles, tunes, allocates
-        bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)
+        bursts.run(worker, slots, case.name, [input_set], [0], seconds, record=True)
         worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter")
-        found = []
+        measurements = []
         for _ in range(METERED):
-            result = bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)
+            result = bursts.run(worker, slots, case.name, [input_set], [0], seconds, record=True)
             launches, own = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter").values[:2]
             library = (
                 sum(ns for _, _, ns in answers.counts(result.data).values())
@@ -129,9 +131,9 @@ def _meter(
                 else 0
             )
             total = max(1, result.inside_ns - library)
-            found.append((max(0, total - own) / 1e3, min(1.0, own / total), launches))
+            measurements.append((max(0, total - own) / 1e3, min(1.0, own / total), launches))
         worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="silence")
-        hidden_us, share, launches = min(found)
+        hidden_us, share, launches = min(measurements)
         return share, hidden_us, launches
 
     return context.guard(f"case {case.name}, metered", worker, measure)
@@ -146,8 +148,8 @@ def _right_when_silenced(
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
         return False  # it needs what its kernels give
     tensors = slots.tensors(pool.outputs, 0)
-    known = zip(tensors, unseen.allowed, unseen.framework, strict=True)
+    known = zip(tensors, unseen.allowances, unseen.framework, strict=True)
     return all(
-        oracle.right(own, unseen.wanted(number, own), allowed, framework)
+        oracle.is_right(own, unseen.expectation(number, own), allowed, framework)
         for number, (own, allowed, framework) in enumerate(known)
     )

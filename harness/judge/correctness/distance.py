@@ -234,3 +234,25 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _in_host_memory(*tensors: torch.Tensor) -> bool:
     return all(t.device.type == "cpu" for t in tensors)
+
+
+def real(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as pairs."""
+    import torch
+
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as pairs, and booleans as bytes where one is neither 0 nor 1: torch takes all
+    others for true, and who reads the bytes does not."""
+    import torch
+
+    if tensor.dtype == torch.bool and bool((tensor.view(torch.uint8) > 1).any()):
+        return tensor.view(torch.uint8)
+    return real(tensor)
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """The dtype of a tensor without torch's prefix."""
+    return str(tensor.dtype).removeprefix("torch.")

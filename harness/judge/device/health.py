@@ -46,39 +46,42 @@ class Health:
         self._evaluations: Counter[str] = Counter()
         self._suspect: set[str] = set()
 
-    def judged(self, family: DeviceFamily, evaluate: Callable[[], Judged]) -> Judged:
+    def judge(self, family: DeviceFamily, evaluate: Callable[[], Judged]) -> Judged:
         """The evaluation, if the device behind it still is what it was; a second one where the
         first may have suffered from what was left of its predecessor. Raises Unwell, and what
         `evaluate` raises."""
         if family.NAME in self._suspect:
             self._check(family, None)
-        beside = self._machine.reaper.present
+        others_present = self._machine.reaper.present
         # where no process can be told, with what a worker that is kept ready holds
-        held = family.state(()).held_bytes
+        bytes_before = family.state(()).held_bytes
         self._suspect.add(family.NAME)
-        found = evaluate()
-        if beside and found.status in _SUFFERING:
+        result = evaluate()
+        if others_present and result.status in _SUFFERING:
             self._machine.reaper.wait()
-            held = family.state(()).held_bytes
-            found = evaluate()
+            bytes_before = family.state(()).held_bytes
+            result = evaluate()
         self._evaluations[family.NAME] += 1
-        if found.status in _SUSPICIOUS or self._evaluations[family.NAME] % EVERY == 0:
-            self._check(family, held)
+        if result.status in _SUSPICIOUS or self._evaluations[family.NAME] % EVERY == 0:
+            self._check(family, bytes_before)
         self._suspect.discard(family.NAME)
-        return found
+        return result
 
-    def _check(self, family: DeviceFamily, held: int | None) -> None:
+    def _check(self, family: DeviceFamily, bytes_before: int | None) -> None:
         self._machine.reaper.wait()
         # what touched the device beside a crash is not trusted, nor does its memory count
         self._machine.prestarted.drop()
         if problem := self._answer(family):
             raise Unwell(f"the device of target {family.NAME} does not compute any more: {problem}")
         deadline = time.monotonic() + LEFT_SECONDS
-        while held is not None and (left := (family.state(()).held_bytes or 0) - held) > LEFT_BYTES:
+        while (
+            bytes_before is not None
+            and (bytes_left := (family.state(()).held_bytes or 0) - bytes_before) > LEFT_BYTES
+        ):
             if time.monotonic() > deadline:
                 raise Unwell(
-                    f"{left >> 20} MiB on the device of target {family.NAME} belong to no process, "
-                    "and were not there before"
+                    f"{bytes_left >> 20} MiB on the device of target {family.NAME} belong to no "
+                    "process, and were not there before"
                 )
             time.sleep(0.1)
 

@@ -20,19 +20,19 @@ def total() -> int:
 def available() -> int:
     """Bytes that can still be had."""
     limit = _limit()
-    left = (
+    free = (
         limit - (_number("memory.current") or _number("memory/memory.usage_in_bytes"))
         if limit
         else 1 << 62
     )
-    return max(0, min(_meminfo("MemAvailable"), left))
+    return max(0, min(_meminfo("MemAvailable"), free))
 
 
 def allowed() -> int:
     """Bytes that a task or a candidate may hold, with all its processes together. KEVOLVE_TASK_GIB
     sets less, or more."""
-    asked = task_bytes()
-    return int(TASK_SHARE * total()) if asked is None else asked
+    limit = task_bytes()
+    return int(TASK_SHARE * total()) if limit is None else limit
 
 
 def trim() -> None:

@@ -187,7 +187,7 @@ def sharing(family: DeviceFamily) -> Sharing | None:
     return DeviceLock(family.device_id()).share if family.OWN_MEMORY else None
 
 
-def beside(
+def between_timings(
     lock: DeviceLock, family: DeviceFamily, cancel: CancelToken | None
 ) -> AbstractContextManager[None]:
     """For what the judge itself does on a device that others may be timed on."""

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from ... import native
 from ...languages import LANGUAGES
 from ...sandbox.confine import Confinement
 from ...settings import task_isolation, timing_effort
-from ...targets import ARCHITECTURES, DeviceFamily, cpu, cuda, framework, nvml
+from ...targets import ARCHITECTURES, DeviceFamily, cpu, framework
 from ...types import (
     ISOLATION_LEVELS,
     TASK_ISOLATION,
@@ -28,20 +27,19 @@ from ...types import (
     EvaluationRequest,
     IsolationLevel,
     MachineReport,
-    Mode,
     Target,
     TargetReport,
 )
 from ..errors import CancelToken, Refused, WorkerDied, WorkerTimeout
-from ..exchange import device_link
-from ..process_environment import evaluator_digest
+from ..process_environment import evaluator_digest, harness_root, python_command
 from ..processes import bubblewrap, runtimes
 from ..processes.compilers import compiler_version
+from ..processes.fork_server_process import ForkServer
 from ..processes.fork_servers import Servers, importable, readable_paths
 from ..processes.prestarted import Prestarted
-from ..processes.reaping import Reaper
-from ..processes.worker import ForkServer, Worker, command, harness_root
-from . import host_memory, locks
+from ..processes.reaper import Reaper
+from ..processes.worker import Worker
+from . import host_memory, locks, target_reports
 
 _SCRATCH = "kevolve-judge-"
 CEILINGS_S = 60.0  # in which ceilings are not measured again, which takes up to 5 s
@@ -101,12 +99,16 @@ class Machine:
         """For what a build of this request is compiled with static facts; "" where the language's
         own build says more."""
         language = request.candidate.language
-        return self.architecture_of(target) if _device_compilers().get(language) else ""
+        return (
+            self.architecture_of(target) if target_reports.device_compilers().get(language) else ""
+        )
 
     def architecture_of(self, target: Target) -> str:
         """The key in ARCHITECTURES of a target, with that of the device here where it names none;
         "" if it is not known."""
-        name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
+        name = (
+            str(target) if target.arch else f"{target.family}:{target_reports.architecture_here()}"
+        )
         return name if name in ARCHITECTURES else ""
 
     def expect_first(self) -> None:
@@ -172,8 +174,8 @@ class Machine:
     def task_level(self) -> IsolationLevel:
         """Under which tasks run: the strongest level there is, unless the user trusts the tasks and
         says so."""
-        asked = task_isolation()
-        return next((level for level in ISOLATION_LEVELS if level == asked), self.level)
+        choice = task_isolation()
+        return next((level for level in ISOLATION_LEVELS if level == choice), self.level)
 
     def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
         """The confinement of a candidate at a level."""
@@ -189,7 +191,7 @@ class Machine:
     def isolation(self) -> dict[str, str]:
         """level -> "available", or why not."""
         try:
-            return {level: self._tried(level) for level in ISOLATION_LEVELS}
+            return {level: self._try_level(level) for level in ISOLATION_LEVELS}
         finally:
             self.servers.bare("process").close()
 
@@ -198,15 +200,15 @@ class Machine:
         """The strongest level there is; weaker ones are not tried for it."""
         try:
             return next(
-                (level for level in ISOLATION_LEVELS if self._tried(level) == "available"),
+                (level for level in ISOLATION_LEVELS if self._try_level(level) == "available"),
                 "process",
             )
         finally:
             self.servers.bare("process").close()
 
     @cache  # noqa: B019  # one machine lives as long as the process
-    def _tried(self, level: IsolationLevel) -> str:
-        """Tried for real, by a server that is there at once."""
+    def _try_level(self, level: IsolationLevel) -> str:
+        """Try it for real, by a server that is there at once."""
         if level == "bubblewrap" and bubblewrap.program() is None:
             return bubblewrap.MISSING
         server = self.servers.bare(level)
@@ -253,7 +255,7 @@ class Machine:
     def ceilings_of(self, family: DeviceFamily) -> Ceilings:
         """The measured ceilings of a family's device."""
         if family.NAME not in self._ceilings:
-            self._ceilings[family.NAME] = self._measured_ceilings(family)
+            self._ceilings[family.NAME] = self._measure_ceilings(family)
         return self._ceilings[family.NAME]
 
     def ceilings_again(self, family: DeviceFamily) -> Ceilings:
@@ -261,86 +263,17 @@ class Machine:
         busier moment, and are measured again, once in a while. Call with the device alone."""
         before, now = self.ceilings_of(family), time.monotonic()
         if now > self._ceilings_until.get(family.NAME, 0.0):
-            self._ceilings[family.NAME] = self._measured_ceilings(family, before)
+            self._ceilings[family.NAME] = self._measure_ceilings(family, before)
             self._ceilings_until[family.NAME] = now + CEILINGS_S
         return self._ceilings[family.NAME]
 
-    def _measured_ceilings(
-        self, family: DeviceFamily, exceeded: Ceilings | None = None
-    ) -> Ceilings:
-        measure = command("harness.targets", f"{family.NAME}.measure")
+    def _measure_ceilings(self, family: DeviceFamily, exceeded: Ceilings | None = None) -> Ceilings:
+        measure = python_command("harness.targets", f"{family.NAME}.measure")
         return family.ceilings(self.cache, measure, exceeded)
 
     def targets(self) -> tuple[TargetReport, ...]:
         """Every target family with what it can do here."""
-        return tuple(self._targets())
-
-    def _targets(self) -> Iterator[TargetReport]:
-        """One after the other: those of Triton, and a GPU that is here, take the time that Triton
-        needs to be imported."""
-        compiler = native.find_compiler()
-        reason = (
-            f"C++ by {compiler_version(compiler)}"
-            if compiler
-            else "no C++ compiler: install g++ (Debian: apt-get install g++)"
-        )
-        profilers = ("counters of page faults and switches", "static instruction mix (objdump)")
-        yield TargetReport(
-            "cpu",
-            "execute" if compiler else "absent",
-            reason,
-            ("cpp",) if compiler else (),
-            profilers,
-        )
-        yield self._cuda()
-        yield TargetReport(
-            "hip",
-            "absent",
-            "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled "
-            "for",
-        )
-        yield from runtimes.reports(self._architecture())
-
-    def find(self, target: Target, language: str) -> TargetReport | None:
-        """What this machine can do with a language for a target; None for a pair that nobody
-        offers."""
-        return next(
-            (t for t in self._targets() if t.target == str(target) and language in t.languages),
-            None,
-        )
-
-    def _architecture(self) -> str:
-        """Of the GPU that is here, "" without one."""
-        return "" if cuda.missing() else cuda.facts()["architecture"]
-
-    def _cuda(self) -> TargetReport:
-        if reason := cuda.missing():
-            return TargetReport("cuda", "absent", reason)
-        able = _device_compilers()
-        languages = tuple(
-            n for n, language in LANGUAGES.items() if cuda.NAME in language.targets and able.get(n)
-        )
-        mode: Mode = "execute" if languages else "absent"
-        others = len(nvml.gpus()) - 1
-        more = (
-            f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own"
-            if others > 0
-            else ""
-        )
-        lacking = "" if able["cuda"] else f"; no CUDA C++: {native.MISSING}"
-        unshared = device_link.unshared()
-        memory = (
-            f"through host memory, since {unshared}"
-            if unshared
-            else "in memory shared with the judge"
-        )
-        return TargetReport(
-            "cuda",
-            mode,
-            f"{cuda.device_key()}{more}{lacking}; data {memory}",
-            languages,
-            ("device events",),
-        )
+        return tuple(target_reports.report_targets())
 
     def report(self, *, ceilings: bool, cancel: CancelToken | None = None) -> MachineReport:
         """ceilings: those of the host. Raises Cancelled and LockBroken where they have to be
@@ -350,14 +283,14 @@ class Machine:
             self.environment,
             self.targets(),
             self.isolation,
-            self._of_host(cancel) if ceilings else None,
+            self._host_ceilings(cancel) if ceilings else None,
         )
 
-    def _of_host(self, cancel: CancelToken | None) -> Ceilings:
+    def _host_ceilings(self, cancel: CancelToken | None) -> Ceilings:
         """The host's ceilings, measured with it alone where nobody has done so for a while."""
-        known = self._ceilings.get(cpu.NAME) or cpu.cached_ceilings(self.cache)
-        if known is not None:
-            return known
+        ceilings = self._ceilings.get(cpu.NAME) or cpu.cached_ceilings(self.cache)
+        if ceilings is not None:
+            return ceilings
         with locks.DeviceLock(cpu.device_id()).hold(cancel):
             return self.ceilings_of(cpu)
 
@@ -368,14 +301,6 @@ class Machine:
         self.prestarted_timed.drop()
         self.servers.close()  # what that start has launched anew
         shutil.rmtree(self.scratch, ignore_errors=True)
-
-
-def _device_compilers() -> dict[str, bool]:
-    """Languages of GPU kernels, and whether this machine compiles them."""
-    return {
-        "triton": not runtimes.triton_here().problem,
-        "cuda": bool(native.find_toolkit().version),
-    }
 
 
 def _triton() -> dict[str, str]:

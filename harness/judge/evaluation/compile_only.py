@@ -60,20 +60,20 @@ def _compiled(context: StageContext, worker: Worker) -> tuple[list[Captured], in
 
 def _capture(context: StageContext, worker: Worker, name: str) -> None:
     """Run the case's forward once, with inputs like any others."""
-    drawer, pool = context.task.drawer, context.task.described(name)
-    drawer.state(pool, 0)
+    drawer, pool = context.task.drawer, context.task.describe(name)
+    drawer.set_state(pool, 0)
     prepare(context, worker, pool, 1)
-    held = drawer.sample(pool)
+    input_set = drawer.sample(pool)
     where = f"case {name}: forward, compiled for {context.place.target}"
     context.guard(
         where,
         worker,
         lambda: worker.ask(
             "capture",
-            worker.own(held.file.fd),
+            worker.private_copies(input_set.file.fd),
             seconds=COMPILE_SECONDS,
             key=name,
-            layout=held.layout,
+            layout=input_set.layout,
         ),
     )
     context.guard(
@@ -102,10 +102,12 @@ def _blame_the_compiler(context: StageContext, failure: Failure) -> Failure:
         or failure.signals[0].name not in _DEATHS_OF_THE_COMPILER
     ):
         return failure
-    said = compile_failure(failure.message, failure.log, context.language)
+    explanation = compile_failure(failure.message, failure.log, context.language)
     text = f"Triton's compiler itself died ({failure.message})"
     return replace(
-        said, message=text, signals=tuple(replace(s, message=text) for s in said.signals)
+        explanation,
+        message=text,
+        signals=tuple(replace(s, message=text) for s in explanation.signals),
     )
 
 

@@ -29,22 +29,22 @@ def check(
     others, on one set of inputs each. judge: makes one call on a set and judges it; the words say
     what is being done. By kernel, which were verified and which were not; {} without any to choose
     from. Raises Failure naming the configuration."""
-    found = _kernels(_configure(context, worker, 1))
-    most = max((len(labels) for labels in found.values()), default=0)
-    _, held = pool.checking[0]
+    kernels = _kernels(_configure(context, worker, 1))
+    most = max((len(labels) for labels in kernels.values()), default=0)
+    _, input_set = pool.checking[0]
     context.guard(f"case {case.name}", worker, lambda: set_state(worker, pool, 0))
     for number in range(1, min(most, MOST)):
         context.tell("verify", f"case {case.name}, configuration {number + 1} of {most}", 0.4)
         names = ", ".join(
-            f"{kernel}: {labels[number % len(labels)]}" for kernel, labels in found.items()
+            f"{kernel}: {labels[number % len(labels)]}" for kernel, labels in kernels.items()
         )
         if number > 1:
             _configure(context, worker, number)
-        judge(held, f"configuration {number + 1} ({names})")
+        judge(input_set, f"configuration {number + 1} ({names})")
     _configure(context, worker, 0)
     return {
         kernel: {"verified": labels[:MOST], "not_verified": labels[MOST:]}
-        for kernel, labels in found.items()
+        for kernel, labels in kernels.items()
     }
 
 
@@ -55,13 +55,13 @@ def _configure(context: StageContext, worker: Worker, number: int) -> Any:
     return context.guard("choosing a configuration", worker, ask)
 
 
-def _kernels(told: Any) -> dict[str, list[str]]:
+def _kernels(reply: Any) -> dict[str, list[str]]:
     """What the candidate's process says it could choose from: checked, since it informs how much is
     verified."""
-    if not isinstance(told, dict):
+    if not isinstance(reply, dict):
         return {}
     return {
         printable(name)[:_LABEL]: [printable(str(label)[:_LABEL]) for label in labels]
-        for name, labels in told.items()
+        for name, labels in reply.items()
         if isinstance(labels, list) and labels
     }

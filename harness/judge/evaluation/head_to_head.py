@@ -21,14 +21,14 @@ from ..failures import Failure
 from ..figures.case_times import Block, CaseTimes
 from ..outcomes import Outcome, Timed, Verified
 from ..stage_context import StageContext
+from ..tasks.baseline_screening import Screening
 from ..timing import blocks, concluding, interleaved, paired, ratios
 from ..timing.measuring import with_wrong
-from ..timing.screening import Screening
 from . import verified_before
-from .checking import verify
 from .pipeline import build, conclude
 from .profiling import whose_work
 from .progress import Holdings, Progress
+from .verification import verify
 
 # of each candidate, for pairs that the first ones leave inconclusive; times the effort, and never
 # above the next
@@ -61,8 +61,8 @@ class _Contestant:
     def prove(self) -> None:
         """Build and verify, as in any evaluation, unless that was done while the task is open."""
         context = self.context
-        if (known := verified_before.find(context)) is not None:
-            self.progress, self._verified = known
+        if (earlier := verified_before.find(context)) is not None:
+            self.progress, self._verified = earlier
             return
         self.progress, built = self.progress.stage("build", lambda: build(context))
         self._holdings.hold(built.worker)
@@ -159,7 +159,7 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
     begun, able = time.monotonic(), _able(contestants)
     for each in able:
         each.times = {case.name: CaseTimes() for case in each.context.cases}
-    screening = Screening(contestants[0].context)
+    screening = Screening(contestants[0].context.task, contestants[0].context.tell)
     process, repeats, deadline = 0, REPEATS, math.inf
     most = min(BOUND, round(effort * MOST_PROCESSES))
     while len(able) > 1:

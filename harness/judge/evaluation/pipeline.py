@@ -21,9 +21,9 @@ from ..outcomes import Built, Timed, Verified
 from ..stage_context import StageContext
 from ..timing.measuring import time_candidate
 from . import verified_before
-from .checking import verify
 from .profiling import diagnose, loops_of, profile
 from .progress import Holdings, Progress
+from .verification import verify
 
 
 def evaluate(context: StageContext) -> Evaluation:
@@ -47,26 +47,26 @@ def _stages(
 ) -> tuple[Progress, Mapping[str, Mapping[str, int]]]:
     """As many as were asked for, where anything is timed here; and which C++ functions were
     called."""
-    wanted = STAGES[: STAGES.index(context.request.through) + 1]
+    stages = STAGES[: STAGES.index(context.request.through) + 1]
     if context.place.mode != "execute":
-        wanted = wanted[: STAGES.index("time")]
+        stages = stages[: STAGES.index("time")]
 
     progress, built = Progress().stage("build", lambda: build(context))
     holdings.hold(built.worker)
-    if progress.failure or "verify" not in wanted:
+    if progress.failure or "verify" not in stages:
         return progress, {}
 
     progress, verified = progress.stage("verify", lambda: _verify(context, built))
-    if progress.failure or "time" not in wanted:
+    if progress.failure or "time" not in stages:
         return progress, verified.called
 
     progress, timed = progress.stage("time", lambda: _time(context, verified, holdings))
-    if progress.failure or "profile" not in wanted:
+    if progress.failure or "profile" not in stages:
         return progress, verified.called
 
     later = holdings.hand_on()
     progress, profiled = progress.stage("profile", lambda: profile(later, verified, timed))
-    if progress.failure or "diagnose" not in wanted:
+    if progress.failure or "diagnose" not in stages:
         return progress, verified.called
 
     progress, _ = progress.stage("diagnose", lambda: diagnose(later, timed, profiled))

@@ -77,8 +77,8 @@ def diagnose(context: StageContext, timed: Timed, profiled: Profiled) -> Outcome
     ]
     briefly = any(s.name == "timed_briefly" for s in timed.signals)
     ceilings = context.machine.ceilings_of(context.task.family)
-    found = diagnosis.diagnose(measured, ceilings, profiled.static, briefly=briefly)
-    return Outcome(signals=found, results=results)
+    signals = diagnosis.diagnose(measured, ceilings, profiled.static, briefly=briefly)
+    return Outcome(signals=signals, results=results)
 
 
 def _noise(case: Case, timed: Timed, results: Mapping[str, CaseResult]) -> str:

@@ -34,32 +34,32 @@ def note(context: StageContext, verified: Verified) -> None:
     more."""
     if verified.failure or context.ablating or context.task.family.COMPILES_AT_LAUNCH:
         return
-    kept, key = context.task.verified, _key(context)
-    if _covers(kept.get(key), context):
+    entries, key = context.task.verified, _key(context)
+    if _covers(entries.get(key), context):
         return
     builds = context.builds.hand_over(MOST_BYTES_OF_ONE)
     if builds is None:
         return
-    kept.pop(key, None)
-    kept[key] = Known(verified, builds)
-    while len(kept) > MOST or sum(known.builds.size for known in kept.values()) > MOST_BYTES:
-        del kept[next(iter(kept))]
+    entries.pop(key, None)
+    entries[key] = Known(verified, builds)
+    while len(entries) > MOST or sum(entry.builds.size for entry in entries.values()) > MOST_BYTES:
+        del entries[next(iter(entries))]
 
 
 def find(context: StageContext) -> tuple[Progress, Verified] | None:
     """What building and verifying left of the same text, judged alike and in all these cases; None
     where it is not known. The context's processes get what was built then, and nothing else."""
-    known: Known | None = context.task.verified.get(_key(context))
-    if known is None or not _covers(known, context):
+    entry: Known | None = context.task.verified.get(_key(context))
+    if entry is None or not _covers(entry, context):
         return None
-    context.builds.take_over(known.builds)
-    verified, said = known.verified, {"known": True}
-    progress, _ = Progress().stage("build", lambda: Built(said))
-    return progress.stage("verify", lambda: replace(verified, data={**verified.data, **said}))
+    context.builds.take_over(entry.builds)
+    verified, reuse_note = entry.verified, {"known": True}
+    progress, _ = Progress().stage("build", lambda: Built(reuse_note))
+    return progress.stage("verify", lambda: replace(verified, data={**verified.data, **reuse_note}))
 
 
-def _covers(known: Known | None, context: StageContext) -> bool:
-    return known is not None and all(c.name in known.verified.results for c in context.cases)
+def _covers(entry: Known | None, context: StageContext) -> bool:
+    return entry is not None and all(c.name in entry.verified.results for c in context.cases)
 
 
 def _key(context: StageContext) -> tuple[str, ...]:

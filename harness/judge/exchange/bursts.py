@@ -37,24 +37,28 @@ def forget() -> None:
 
 
 def hot(
-    worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int
+    worker: Worker, key: str, input_set: InputSet, calls: int, seconds: float, queue_ns: int
 ) -> tuple[float, float, float | None]:
     """Microseconds a call on one set of inputs over and over: with warm caches, as a caller sees it
     who waits for each call, and what an exported package takes to decide where the call goes (None
     for what decides nothing). The worker's own claim, on inputs that it has seen before: shown
     beside the verdict, never judged. Raises what Worker.wait raises."""
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "key": key,
         "calls": calls,
         "queue_ns": queue_ns,
-        "layout": held.layout,
+        "layout": input_set.layout,
     }
-    if held.file.bytes is not None:
-        base = device_link.link(worker).show(held)
-        reply = worker.ask("hot", seconds=seconds, base=base, **asked)
+    if input_set.file.bytes is not None:
+        base = device_link.link(worker).show(input_set)
+        reply = worker.ask("hot", seconds=seconds, base=base, **arguments)
     else:
         reply = worker.ask(
-            "hot", worker.own(held.file.fd), seconds=seconds, base=held.base, **asked
+            "hot",
+            worker.private_copies(input_set.file.fd),
+            seconds=seconds,
+            base=input_set.base,
+            **arguments,
         )
     warm, waited, deciding = (ns / 1e3 / calls for ns in reply.values[:3])
     return warm, waited, deciding or None
@@ -102,7 +106,7 @@ def run(
     queue_ns: int = 0,
 ) -> BurstResult:
     """One burst; its outputs are in `slots` afterwards. See Slots.run."""
-    with worker.beside():
+    with worker.between_timings():
         return slots.run(worker, key, sets, order, seconds, record=record, queue_ns=queue_ns)
 
 

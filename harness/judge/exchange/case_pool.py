@@ -15,7 +15,7 @@ from typing import Any
 from ...wire import memory_files
 from ...wire.layouts import Layout
 from ...workers import families, operators, rounding
-from ..correctness import oracle
+from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet
 
 MOST_TERMS, APART = 1 << 20, 1 << 8  # of a sum, as far as rounding goes; where no elements meet
@@ -37,30 +37,29 @@ class CasePool:
     timing: list[Group] = field(default_factory=list)
     # of `timing`: two where there are parameters, which change between them
     halves: list[Half] = field(default_factory=list)
-    alone: list[Group] = field(
-        default_factory=list
-    )  # of one set each, where a device's burst has several calls; of the last half
+    # of one set each, where a device's burst has several calls; of the last half
+    single_call_groups: list[Group] = field(default_factory=list)
     calls: int = 1  # measured, of a burst
-    warm: int = 0  # calls before them that are not measured
+    warm_calls: int = 0  # calls before them that are not measured
     # bursts that call nothing, on a device whose bursts the judge's clock measures
-    nothings: int = 0
+    empty_bursts: int = 0
     short: bool = False  # whether a call is
     one_by_one: bool = False  # whether calls are handed over one by one
     # whether sets lie on the device, in memory that workers share with the judge
     shared: bool = False
     bitwise: bool = False  # whether timed outputs are compared with the framework's own bits
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
-    allowances: list[oracle.Allowance] = field(default_factory=list)
+    allowances: list[tolerance.Allowance] = field(default_factory=list)
     # what holds for timed sets of each of UNEVEN
-    of_family: dict[str, list[oracle.Allowance]] = field(default_factory=dict)
+    family_allowances: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
     # of each output: whether draws resemble each other in size
     steady: list[bool] = field(default_factory=list)
     # of each output: what few rows allow errors that neighbours do not share, see the oracle
-    single: list[float] = field(default_factory=list)
+    apart_growths: list[float] = field(default_factory=list)
     # outputs that a constant would pass for on the task's own inputs
     predictable: list[int] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
-    dropped: dict[str, str] = field(default_factory=dict)
+    dropped_families: dict[str, str] = field(default_factory=dict)
 
     def forget_state(self, seed: int) -> None:
         """Nobody is put into this state of the parameters any more."""
@@ -92,10 +91,10 @@ class CasePool:
     def set_bytes(self) -> int:
         """Of a checking set: inputs, what is expected in double precision, and the framework's
         own, and what else is right."""
-        return self.input_bytes + self.precise_bytes + self.slot_bytes + self.turned_bytes
+        return self.input_bytes + self.precise_bytes + self.slot_bytes + self.alternative_bytes
 
     @property
-    def turned_bytes(self) -> int:
+    def alternative_bytes(self) -> int:
         """Of one call's outputs where rounding to whole numbers goes the other way."""
         return len(rounding.SIDES) * self.slot_bytes if self.roundoff else 0
 
@@ -142,11 +141,11 @@ class CasePool:
         ]
         state = [shape for shape, _ in self.describe["state"].values()]
         longest = max((extent for shape in inputs for extent in shape), default=1)
-        given = sum(_count(shape) for shape in [*inputs, *state])
-        wanted = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
+        input_elements = sum(_count(shape) for shape in [*inputs, *state])
+        output_elements = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
         found = [
-            max(1, longest, min(given // max(1, count), int(self.describe["terms"])))
-            for count in wanted
+            max(1, longest, min(input_elements // max(1, count), int(self.describe["terms"])))
+            for count in output_elements
         ]
         return [min(terms, APART if self.pointwise else MOST_TERMS) for terms in found]
 
@@ -160,9 +159,11 @@ class CasePool:
         shares enters its elements as their own values say, and not by others' (weights, say), nor
         by functions that oscillate."""
         shape = self.outputs["leaves"][number]["shape"]
-        given = [leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
-        given += [shape for shape, _ in self.describe["state"].values()]
-        wide = sum(_count(each) >= shape[-1] for each in given) if shape else 0
+        shapes = [
+            leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf
+        ]
+        shapes += [shape for shape, _ in self.describe["state"].values()]
+        wide = sum(_count(each) >= shape[-1] for each in shapes) if shape else 0
         return wide == 1 and not operators.oscillates(self.describe["operators"])
 
     @property
@@ -206,7 +207,7 @@ class CasePool:
         for half in self.halves:
             if half.state and (fd := self.states.pop(half.state, -1)) >= 0:
                 os.close(fd)
-        self.timing, self.halves, self.alone = [], [], []
+        self.timing, self.halves, self.single_call_groups = [], [], []
         if checking:
             del self.checking[2:]
 
@@ -221,7 +222,7 @@ class CasePool:
         for fd in (self.init_fd, *self.states.values()):
             if fd >= 0:
                 os.close(fd)
-        self.checking, self.timing, self.halves, self.alone = [], [], [], []
+        self.checking, self.timing, self.halves, self.single_call_groups = [], [], [], []
 
 
 def _count(shape: list[int]) -> int:

@@ -1,21 +1,25 @@
-"""Copies on a device: many in one launch, and what was taken with where it lay."""
+"""Copies on a device: where a worker says that its outputs lie, many copies in one launch, and what
+was copied with where it lay."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...workers import call_form
 from ..correctness.distance import same_bits
+from ..errors import Interfered
 
 if TYPE_CHECKING:
     import torch
 
+MOST_STEP = 1 << 40  # elements
 Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # to, from, together
 
 
 @dataclass(frozen=True)
-class Lying:
+class DevicePlace:
     """Where a worker has an output, by its number in a burst: bytes of its memory, and strides in
     elements unless it is contiguous."""
 
@@ -25,18 +29,18 @@ class Lying:
 
 
 @dataclass(frozen=True)
-class Taken:
+class DeviceCopy:
     """An output as the judge took it, and where the worker has it."""
 
     there: torch.Tensor
     value: torch.Tensor
 
-    def is_kept(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether there lies what lay there, bit by bit."""
         return same_bits(self.there, self.value)
 
 
-def grouped(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
+def group_copies(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
     """What can be copied together: many small copies would be as many launches."""
     import torch
 
@@ -62,3 +66,34 @@ def copy(copies: Copies) -> None:
             places[0].copy_(sources[0])
         else:
             torch._foreach_copy_(places, sources)
+
+
+def check_place(entry: Any, leaf: dict[str, Any]) -> tuple[int, list[int] | None]:
+    """Address and strides of an output as a worker says them. Raises Interfered where that cannot
+    be."""
+    import torch
+
+    if (
+        not isinstance(entry, list)
+        or len(entry) != 2
+        or not isinstance(entry[0], int)
+        or entry[0] < 0
+    ):
+        raise Interfered("it does not say where an output lies")
+    address, strides = entry
+    if not leaf["nbytes"]:
+        return address, None
+    dtype = getattr(torch, leaf["dtype"])
+    if address % dtype.itemsize:
+        raise Interfered("an output lies at an address that its dtype does not have")
+    if strides is None:
+        return address, None
+    if not isinstance(strides, list) or not all(
+        isinstance(step, int) and 0 <= step < MOST_STEP for step in strides
+    ):
+        raise Interfered("an output's strides cannot be")
+    if len(strides) != len(leaf["shape"]):
+        raise Interfered("an output has strides of another dimension")
+    if call_form.spread_bytes(leaf["shape"], strides, dtype.itemsize) != leaf["nbytes"]:
+        raise Interfered("an output has gaps, or elements that are several")
+    return address, strides

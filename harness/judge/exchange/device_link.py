@@ -205,7 +205,7 @@ def freed_by_ending(worker: Worker) -> int:
     """How many bytes of the device are free again once the worker has ended."""
     before = free_bytes()
     worker.kill()
-    worker.gone()
+    worker.wait_for_end()
     return free_bytes() - before
 
 

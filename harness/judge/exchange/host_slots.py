@@ -74,7 +74,7 @@ class HostSlots(Slots):
             {key: number for number, key in enumerate(each)} for each in (files, layouts)
         )
         where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
-        own = worker.own(*files.values())
+        copies = worker.private_copies(*files.values())
         worker.send(
             "burst",
             key=key,
@@ -86,7 +86,7 @@ class HostSlots(Slots):
         )
         worker.wait(frames.READY, seconds)
         start = time.perf_counter_ns()
-        worker.go(own)
+        worker.signal_start(copies)
         reply = worker.wait(frames.OK, seconds)
         self._take(len(order))
         end = time.perf_counter_ns()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...wire import buffers, memory_files
 from ...wire.layouts import Layout
-from ..correctness import oracle, ties
+from ..correctness import ties, tolerance
 
 if TYPE_CHECKING:
     import torch
@@ -44,10 +44,10 @@ class InputSet:
     """Where one call's inputs lie, and their layout; expected outputs and the framework's own
     (checking sets) as mapped tensors.
 
-    allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the
-    expected outputs. turned: what outputs are where rounding to whole numbers goes the other way:
-    none, or lists of all; see `ties`. memory: where the reference's outputs lie, on a CPU; see
-    `workers.tensor_relations`.
+    allowances: what each output may be off by on exactly these inputs (checking sets). finite: of
+    the expected outputs. alternatives: what outputs are where rounding to whole numbers goes the
+    other way: none, or lists of all; see `ties`. memory: where the reference's outputs lie, on a
+    CPU; see `workers.tensor_relations`.
     """
 
     file: InputFile
@@ -57,13 +57,13 @@ class InputSet:
     family: str = "dense"
     finite: bool = True
     framework: list[torch.Tensor] = field(default_factory=list)
-    allowed: list[oracle.Allowance] = field(default_factory=list)
-    turned: list[list[torch.Tensor]] = field(default_factory=list)
+    allowances: list[tolerance.Allowance] = field(default_factory=list)
+    alternatives: list[list[torch.Tensor]] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
 
-    def wanted(self, number: int, output: torch.Tensor) -> torch.Tensor:
+    def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """What is expected of an output, where it may be either of two numbers the nearer one."""
-        others = [side[number] for side in self.turned]
+        others = [side[number] for side in self.alternatives]
         return ties.settled(output, self.expected[number], others)
 
 
@@ -71,66 +71,71 @@ class InputSet:
 class Group:
     """The sets of one timed burst, in one file: mapping a file takes longer than a small call.
     expected: of each output, one behind the other for all sets. framework: the framework's own,
-    likewise, of outputs that are not floating; None of others. turned: as the sets', likewise."""
+    likewise, of outputs that are not floating; None of others. alternatives: as the sets',
+    likewise."""
 
     sets: list[InputSet]
     expected: list[torch.Tensor]
     framework: list[torch.Tensor | None]
-    turned: list[list[torch.Tensor]] = field(default_factory=list)
+    alternatives: list[list[torch.Tensor]] = field(default_factory=list)
 
-    def wanted(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
-        """As InputSet.wanted, for an output of all sets."""
-        others = [side[number] for side in self.turned]
+    def expectation(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
+        """As InputSet.expectation, for an output of all sets."""
+        others = [side[number] for side in self.alternatives]
         return ties.settled(outputs, self.expected[number], others)
 
-    def alone(self) -> list[Group]:
+    def split(self) -> list[Group]:
         """Each of the sets as a group of its own."""
         return [
             Group(
-                [held],
+                [input_set],
                 [each[number : number + 1] for each in self.expected],
                 [each if each is None else each[number : number + 1] for each in self.framework],
-                [[each[number : number + 1] for each in side] for side in self.turned],
+                [[each[number : number + 1] for each in side] for side in self.alternatives],
             )
-            for number, held in enumerate(self.sets)
+            for number, input_set in enumerate(self.sets)
         ]
 
 
 @dataclass(frozen=True)
 class Half:
     """Timed bursts under one state of the parameters: all, where a case has none. state: its seed.
-    warm: inputs for calls which are not measured; where outputs of such are looked at, known to be
-    right then. usual_rms: of each output, over all sets; see oracle."""
+    warm_set: inputs for calls which are not measured; where outputs of such are looked at, known to
+    be right then. typical_sizes: of each output, over all sets; see tolerance."""
 
     state: int
     groups: list[Group]
-    warm: InputSet
-    usual_rms: list[oracle.Usual]
+    warm_set: InputSet
+    typical_sizes: list[tolerance.TypicalSize]
 
     def group(self, number: int) -> Group:
         """The sets of the burst `number`, cyclic."""
         return self.groups[number % len(self.groups)]
 
 
-def usual_rms(groups: Sequence[Group]) -> list[oracle.Usual]:
-    """Of each output, over all plain sets, if there are any; see oracle."""
-    held = [held for group in groups for held in group.sets]
-    drawn = [each.expected for each in held if each.family == "dense"] or [
-        each.expected for each in held
+def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:
+    """Of each output, over all plain sets, if there are any; see tolerance."""
+    sets = [input_set for group in groups for input_set in group.sets]
+    expected = [each.expected for each in sets if each.family == "dense"] or [
+        each.expected for each in sets
     ]
-    return [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
+    return [tolerance.typical_size(draws) for draws in zip(*expected, strict=True)]
 
 
-def warm(
-    group: Group, allowances: Sequence[oracle.Allowance], usual: Sequence[oracle.Usual]
+def make_warm_set(
+    group: Group,
+    allowances: Sequence[tolerance.Allowance],
+    typical: Sequence[tolerance.TypicalSize],
 ) -> InputSet:
     """The first set of a group, to be judged as a timed one is: a checking set would take longer to
     draw."""
-    held = group.sets[0]
-    each = zip(allowances, held.expected, usual, strict=True)
-    held.allowed = [oracle.of_timed_call(allowed, expected, rms) for allowed, expected, rms in each]
-    others = zip(held.expected, group.framework, strict=True)
-    held.framework = [
+    input_set = group.sets[0]
+    each = zip(allowances, input_set.expected, typical, strict=True)
+    input_set.allowances = [
+        tolerance.for_timed_call(allowance, expected, size) for allowance, expected, size in each
+    ]
+    others = zip(input_set.expected, group.framework, strict=True)
+    input_set.framework = [
         expected if framework is None else framework[0] for expected, framework in others
     ]
-    return held
+    return input_set

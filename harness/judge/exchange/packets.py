@@ -12,12 +12,13 @@ import time
 
 from ...wire import frames
 from ...workers import gate
-from .calls import Caller, Shown, dense
+from .calls import Caller
 from .case_pool import CasePool
 from .input_sets import InputSet
+from .worker_outputs import OutputPlace, copy_dense, interference
 
 
-class ByPacket(Caller):
+class PacketCaller(Caller):
     """The worker looks for packets all the time, so that its core and caches are as in a loop of
     calls."""
 
@@ -37,59 +38,61 @@ class ByPacket(Caller):
         self._unread = memoryview(bytearray(self._slot_bytes))  # for outputs nobody looks at
         return [theirs.fileno()]
 
-    def _give(self, held: InputSet | None) -> int:
+    def _hand_over(self, input_set: InputSet | None) -> int:
         parts: list[memoryview] | list[bytes] = [b"-"]
-        if held is not None:
-            view = held.file.view
-            parts = [view[held.base + leaf["offset"] :][: leaf["nbytes"]] for leaf in self._leaves]
-        if self._answered():
-            raise self._nonsense("outputs before there were inputs")
+        if input_set is not None:
+            view = input_set.file.view
+            parts = [
+                view[input_set.base + leaf["offset"] :][: leaf["nbytes"]] for leaf in self._leaves
+            ]
+        if self._is_done():
+            raise interference(self._worker, "outputs before there were inputs")
         began = time.perf_counter_ns()
         self._socket.sendmsg(parts)
         return began
 
-    def _answered(self) -> bool:
+    def _is_done(self) -> bool:
         try:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         return True
 
-    def _collect(self, slot: memoryview | None) -> list[Shown]:
-        shown = self._shown()
+    def _collect(self, slot: memoryview | None) -> list[OutputPlace]:
+        places = self._outputs.places(self._gate)
         if slot is None:
             slot = self._unread
         spread = {
             number: memoryview(bytearray(one.size))
-            for number, one in enumerate(shown)
+            for number, one in enumerate(places)
             if one.strides is not None
         }
         parts = [
             spread[number] if number in spread else slot[one.leaf["offset"] :][: one.size]
-            for number, one in enumerate(shown)
+            for number, one in enumerate(places)
         ]
         size = self._socket.recvmsg_into([*parts, bytearray(1)])[0]
-        if size != sum(one.size for one in shown):
-            raise self._nonsense(f"outputs of {size} bytes")
-        for number, found in spread.items():
-            leaf = shown[number].leaf
-            dense(found, shown[number], slot[leaf["offset"] :][: leaf["nbytes"]])
-        return shown
+        if size != sum(one.size for one in places):
+            raise interference(self._worker, f"outputs of {size} bytes")
+        for number, source in spread.items():
+            leaf = places[number].leaf
+            copy_dense(source, places[number], slot[leaf["offset"] :][: leaf["nbytes"]])
+        return places
 
     def _order(
         self,
         order: int,
         number: int = 0,
         plain: bytes = b"",
-        held: InputSet | None = None,
+        input_set: InputSet | None = None,
     ) -> int:
-        seen_ns = super()._order(order, number, plain, held)
+        elapsed_ns = super()._order(order, number, plain, input_set)
         if order in (gate.FORGET, gate.END):
             self._socket.recv(1)
-        return seen_ns
+        return elapsed_ns
 
-    def _figure(self, seen_ns: int, bill_ns: int) -> int:
-        return seen_ns
+    def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
+        return elapsed_ns
 
     def close(self) -> None:
         super().close()

@@ -29,8 +29,9 @@ from ...wire import frames, memory_files
 from ..errors import CancelToken, Interfered, OrderEnds, WorkerDied, WorkerFailed, WorkerTimeout
 from .answers import printable
 from .compilers import COMPILERS, BuildFailed, Product
-from .reaping import Reaper
-from .worker import BuildHandler, ForkServer
+from .fork_server_process import ForkServer
+from .reaper import Reaper
+from .worker import BuildHandler
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 MOST_ORDERS = 100  # of one process

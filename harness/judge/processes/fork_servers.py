@@ -12,8 +12,10 @@ from pathlib import Path
 from ...targets import DeviceFamily, cpu
 from ...types import IsolationLevel
 from ...workers import placement
+from ..process_environment import harness_root
 from . import bubblewrap
-from .worker import ForkServer, Sharing, harness_root
+from .fork_server_process import ForkServer
+from .worker import Sharing
 
 # in bubblewrap, where every task's folder has its own: more than the tasks that a judge holds open
 MOST_ALIKE = 4

@@ -16,7 +16,8 @@ from ..errors import (
     WorkerFailed,
     WorkerTimeout,
 )
-from .worker import ForkServer, Worker
+from .fork_server_process import ForkServer
+from .worker import Worker
 
 READY_SECONDS = 30.0
 _Key = tuple[ForkServer, str, Confinement]
@@ -56,9 +57,9 @@ class Prestarted:
         except (Refused, WorkerDied, frames.WorkerGone, OSError):
             return
         try:
-            with worker.beside():
+            with worker.between_timings():
                 worker.send("arrive", device=device)
-                worker.speaks(READY_SECONDS)
+                worker.has_message(READY_SECONDS)
             self._worker = worker
         except (ServerLost, WorkerDied):
             worker.close()
@@ -77,7 +78,7 @@ class Prestarted:
         worker.cancel = cancel
         try:
             worker.wait(frames.OK, READY_SECONDS)
-            if not worker.ended:
+            if not worker.has_ended:
                 return worker
         except (Interfered, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout):
             pass

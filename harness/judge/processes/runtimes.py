@@ -15,7 +15,7 @@ from ... import native
 from ...targets import ARCHITECTURES, Architecture
 from ...targets.nvidia import ARCHITECTURES as NVIDIA
 from ...types import Environment, Mode, TargetReport
-from .worker import ForkServer
+from .fork_server_process import ForkServer
 
 INTERPRETER = "verify-only: Triton's interpreter on the CPU, fp32 and fp16"
 COMPILER = "compile-only: Triton compiles every launch of forward, nothing is run"

@@ -34,46 +34,50 @@ _UNIQUE = "device"  # the fact that tells a GPU from another of its kind
 
 
 @dataclass(frozen=True)
-class Recalled:
-    """task: None where nothing can be used. said: since when it is known, or why what there is
+class CachedOpening:
+    """task: None where nothing can be used. note: since when it is known, or why what there is
     cannot be used; "" for nothing there."""
 
     task: Task | None = None
-    said: str = ""
+    note: str = ""
 
 
-class Remembered:
+class OpeningCache:
     """Entries of one machine, one file each, in the judge's cache."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine, self._folder = machine, machine.cache / "opened"
 
-    def find(self, family: DeviceFamily, text: TaskText, *, timed: bool) -> Recalled:
+    def find(self, family: DeviceFamily, text: TaskText, *, timed: bool) -> CachedOpening:
         """timed: with baselines that were timed; without, one that has them will do as well."""
         if not self._safe:
-            return Recalled()
+            return CachedOpening()
         key = self._key(family, text)
         path = self._path(key)
         try:
             data = cache_files.read(path)
         except FileNotFoundError:
-            return Recalled()
+            return CachedOpening()
         except OSError as error:
-            return Recalled(None, f"{path} cannot be read ({error.strerror})")
+            return CachedOpening(None, f"{path} cannot be read ({error.strerror})")
         try:
             opened, lasts_s, was_timed, task = _decoded(data, key, text)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            return Recalled(None, f"{path} is damaged ({type(error).__name__}: {str(error)[:200]})")
+            return CachedOpening(
+                None, f"{path} is damaged ({type(error).__name__}: {str(error)[:200]})"
+            )
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(opened))
         if not 0 <= time.time() - opened <= lasts_s:
-            return Recalled(None, f"it was opened {when}, and this machine may have changed since")
+            return CachedOpening(
+                None, f"it was opened {when}, and this machine may have changed since"
+            )
         if timed and not was_timed:
-            return Recalled()
+            return CachedOpening()
         if changed := [
             name for name, digest in task.neighbours.items() if _digest(text.folder, name) != digest
         ]:
-            return Recalled(None, f"{', '.join(changed)} beside the task changed")
-        return Recalled(task, when)
+            return CachedOpening(None, f"{', '.join(changed)} beside the task changed")
+        return CachedOpening(task, when)
 
     def keep(
         self,
@@ -170,10 +174,10 @@ def _digest(folder: str, name: str) -> str:
         with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return ""
-            found = hashlib.sha256()
+            digest = hashlib.sha256()
             while part := file.read(1 << 20):
-                found.update(part)
-            return found.hexdigest()
+                digest.update(part)
+            return digest.hexdigest()
     except OSError:
         return ""
 

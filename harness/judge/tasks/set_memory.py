@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Room(ABC):
+class SetMemory(ABC):
     """So many bytes, or a few more. What it is filled with stays as long as a tensor of it is
     referred to."""
 
@@ -27,8 +27,8 @@ class Room(ABC):
         """A descriptor for whoever fills it."""
 
     @abstractmethod
-    def filled(self, fd: int) -> None:
-        """It was, or will not be."""
+    def finish(self, fd: int) -> None:
+        """Let go of the descriptor: it was filled, or will not be."""
 
     @abstractmethod
     def file(self) -> InputFile:
@@ -47,7 +47,7 @@ class Room(ABC):
         """What tensors lie in."""
 
 
-class OnHost(Room):
+class HostSetMemory(SetMemory):
     """A memory file, which nobody can write to once it is filled."""
 
     def __init__(self, nbytes: int) -> None:
@@ -56,7 +56,7 @@ class OnHost(Room):
     def fd(self) -> int:
         return self._fd
 
-    def filled(self, fd: int) -> None:
+    def finish(self, fd: int) -> None:
         memory_files.seal(fd)
 
     def _memory(self) -> Any:
@@ -71,7 +71,7 @@ class OnHost(Room):
             os.close(self._fd)  # mappings stay
 
 
-class OnDevice(Room):
+class DeviceSetMemory(SetMemory):
     """No worker but the one that fills it ever sees it."""
 
     def __init__(self, nbytes: int) -> None:
@@ -81,7 +81,7 @@ class OnDevice(Room):
     def fd(self) -> int:
         return self._region.export()
 
-    def filled(self, fd: int) -> None:
+    def finish(self, fd: int) -> None:
         os.close(fd)
 
     def file(self) -> InputFile:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...settings import task_seconds
 from ...targets import DeviceFamily
 from ...wire import memory_files
 from ...wire.task_lines import FORWARD, Lines
@@ -30,8 +31,8 @@ from ..errors import (
 from ..processes.fork_servers import everybodys
 from ..processes.worker import Worker
 from . import cache_files
-from .drawer import TASK_SECONDS
 
+TASK_SECONDS = task_seconds()  # for each thing a task is asked to do
 MOST_KEPT, MOST_KEPT_BYTES = 200, 2 << 30  # of what tasks compiled, for all of them
 STACK_SHARE = 0.9  # of the deadline: then a step that still runs writes down where it is
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in')
@@ -100,15 +101,15 @@ class TaskWorkers:
         )
         worker.cancel = cancel
         held_out_name = f"{Path(self.text.filename).stem}.heldout.py"
-        kept = b""
+        compiled = b""
         if compiles:
             with contextlib.suppress(FileNotFoundError):
-                kept = cache_files.read(self._kept)
+                compiled = cache_files.read(self._kept)
         texts = [
             memory_files.from_bytes("task", t)
             for t in (self.text.source.encode(), self.text.held_out.encode())
         ]
-        packed = memory_files.from_bytes("compiled", kept)
+        packed = memory_files.from_bytes("compiled", compiled)
         worker.note_base()
         try:
             reply = worker.ask(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...wire.nesting import tensors_of
-from ..correctness import oracle
+from ..correctness import oracle, quick_verdicts, tolerance
 from ..correctness.distance import rms
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
@@ -35,39 +35,43 @@ _FIX = "Use inputs that make the outputs vary (other distribution, scale or shap
 def problem(pool: CasePool) -> str:
     """Why a verdict on this case would prove nothing, and the fix; "" where it would prove
     something."""
-    plain = [held for _, held in pool.checking if held.family == "dense"]
-    for held in plain:
-        if said := _disagreement(pool, held):
-            return said
+    plain = [input_set for _, input_set in pool.checking if input_set.family == "dense"]
+    for input_set in plain:
+        if reason := _disagreement(pool, input_set):
+            return reason
     return _lazy(pool)
 
 
-def _disagreement(pool: CasePool, held: InputSet) -> str:
+def _disagreement(pool: CasePool, input_set: InputSet) -> str:
     """The reference against itself in float64."""
-    if not held.finite:
+    if not input_set.finite:
         return (
             "the outputs hold NaN or infinity on the task's own inputs, so rounding cannot be "
             "judged. Keep the inputs inside the operator's domain."
         )
-    for number, (own, expected, allowed) in enumerate(
-        zip(held.framework, held.expected, held.allowed, strict=True)
+    for number, (output, expected, allowed) in enumerate(
+        zip(input_set.framework, input_set.expected, input_set.allowances, strict=True)
     ):
         dtype = pool.outputs["leaves"][number]["dtype"]
-        if dtype not in oracle.ROUNDOFF:
-            share = float((own != expected.to(own.dtype)).double().mean()) if own.numel() else 0.0
+        if dtype not in tolerance.ROUNDOFF:
+            share = (
+                float((output != expected.to(output.dtype)).double().mean())
+                if output.numel()
+                else 0.0
+            )
             if share > INEXACT:
                 return (
                     f"output {number} differs from the same in float64 in {share:.0%} of its "
                     f"elements. {_FIX}"
                 )
             continue
-        if not bool(own.isfinite().all()):
+        if not bool(output.isfinite().all()):
             return (
                 f"output {number} overflows in {dtype} and is finite in float64. Use a smaller "
                 "scale or a wider dtype."
             )
         if allowed.framework_error > min(
-            HOPELESS, max(DISAGREES, 64 * oracle.floor(dtype, pool.reductions[number]))
+            HOPELESS, max(DISAGREES, 64 * tolerance.floor(dtype, pool.reductions[number]))
         ):
             size = rms(expected) or 1.0  # where it is zero, the error is absolute
             return (
@@ -81,10 +85,10 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
 def _lazy(pool: CasePool) -> str:
     """Every output has to resist; one that a fake passes for everywhere is fine beside one that
     resists."""
-    inputs = [tensors_of(held.file.value(held.layout)) for held in _judging(pool)]
-    found: list[str] = []
+    inputs = [tensors_of(input_set.file.value(input_set.layout)) for input_set in _judging(pool)]
+    fakes: list[str] = []
     for number in range(len(pool.outputs["leaves"])):
-        sizes = [rms(held.expected[number]) for held in _judging(pool)]
+        sizes = [rms(input_set.expected[number]) for input_set in _judging(pool)]
         label = next(
             (
                 name
@@ -95,8 +99,8 @@ def _lazy(pool: CasePool) -> str:
         )
         if not label:
             return ""
-        found.append(label)
-    labels = " and ".join(dict.fromkeys(found))
+        fakes.append(label)
+    labels = " and ".join(dict.fromkeys(fakes))
     return (
         f"{labels} instead of the outputs would pass the check, so a right result proves nothing. "
         f"{_FIX}"
@@ -104,18 +108,24 @@ def _lazy(pool: CasePool) -> str:
 
 
 def _passes(pool: CasePool, number: int, fake: Fake, sizes: list[float]) -> bool:
-    for position, held in enumerate(_judging(pool)):
-        own, expected, allowed = fake(position), held.expected[number], held.allowed[number]
-        if own is None or oracle.plainly_wrong(own, expected, allowed, sizes[position]):
+    for position, input_set in enumerate(_judging(pool)):
+        output, expected, allowed = (
+            fake(position),
+            input_set.expected[number],
+            input_set.allowances[number],
+        )
+        if output is None or quick_verdicts.is_plainly_wrong(
+            output, expected, allowed, sizes[position]
+        ):
             return False
-        if not oracle.right(own, expected, allowed):
+        if not oracle.is_right(output, expected, allowed):
             return False
     return bool(pool.checking)
 
 
 def _judging(pool: CasePool) -> list[InputSet]:
     """The sets that can fail a candidate: special values do not."""
-    return [held for _, held in pool.checking if held.family != "special"]
+    return [input_set for _, input_set in pool.checking if input_set.family != "special"]
 
 
 def _fakes(
@@ -124,7 +134,7 @@ def _fakes(
     import torch
 
     dtype: torch.dtype = getattr(torch, pool.outputs["leaves"][number]["dtype"])
-    sets = [held.expected[number] for held in _judging(pool)]
+    sets = [input_set.expected[number] for input_set in _judging(pool)]
     first = float(sets[0].double().mean()) if sets[0].numel() else 0.0
 
     def filled(expected: torch.Tensor, value: float) -> torch.Tensor:
@@ -171,33 +181,33 @@ def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch
 
 
 def _views(
-    given: tuple[int, ...], wanted: tuple[int, ...]
+    input_shape: tuple[int, ...], wanted: tuple[int, ...]
 ) -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
     """What can be had from a tensor of one shape in another without computing: axes permuted,
     reshaped, cut, repeated."""
-    if _count(given) == _count(wanted):
+    if _count(input_shape) == _count(wanted):
         orders = (
-            itertools.permutations(range(len(given)))
-            if len(given) <= MOST_AXES
-            else iter([tuple(range(len(given)))])
+            itertools.permutations(range(len(input_shape)))
+            if len(input_shape) <= MOST_AXES
+            else iter([tuple(range(len(input_shape)))])
         )
         for order in orders:
             yield lambda t, o=order: t.permute(o).reshape(wanted)  # type: ignore[misc]
         return
     differing = (
-        [a for a, (g, w) in enumerate(zip(given, wanted)) if g != w]  # noqa: B905
-        if len(given) == len(wanted)
+        [a for a, (g, w) in enumerate(zip(input_shape, wanted)) if g != w]  # noqa: B905
+        if len(input_shape) == len(wanted)
         else []
     )
-    if len(differing) == 1 and (axis := differing[0]) >= 0 and 0 < wanted[axis] < given[axis]:
+    if len(differing) == 1 and (axis := differing[0]) >= 0 and 0 < wanted[axis] < input_shape[axis]:
         length = wanted[axis]
-        for start in {0, given[axis] - length}:
+        for start in {0, input_shape[axis] - length}:
             yield lambda t, s=start: t.narrow(axis, s, length)  # type: ignore[misc]
-    for axis in range(len(given)):
-        if given[:axis] + given[axis + 1 :] == wanted:
+    for axis in range(len(input_shape)):
+        if input_shape[:axis] + input_shape[axis + 1 :] == wanted:
             for index in (0, -1):
                 yield lambda t, a=axis, i=index: t.select(a, i)  # type: ignore[misc]
-    padded = (1,) * (len(wanted) - len(given)) + given
+    padded = (1,) * (len(wanted) - len(input_shape)) + input_shape
     if len(padded) == len(wanted) and all(p in (1, w) for p, w in zip(padded, wanted, strict=True)):
         yield lambda t: t.expand(wanted)
 

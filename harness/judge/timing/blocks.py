@@ -14,8 +14,9 @@ from ..failures import Failure
 from ..figures import case_times
 from ..processes.worker import Worker
 from ..stage_context import StageContext
-from ..tasks.drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
-from . import causes, paired
+from ..tasks.drawer import Drawer
+from ..tasks.timing_plan import CONFIRMATION_BURSTS, SEARCH_BURSTS
+from . import causes, paired, timed_outputs
 
 
 def draw(context: StageContext, case: Case, candidates: int = 1) -> None:
@@ -23,10 +24,10 @@ def draw(context: StageContext, case: Case, candidates: int = 1) -> None:
     several candidates each gets its own."""
     pool = context.task.pools[case.name]
     pool.ask_for_bits(context.bitwise)
-    context.task.drawer.timing(
+    context.task.drawer.draw_timing(
         pool,
         min(case.baselines_us.values()),
-        CONFIRMING_BURSTS if context.confirming else MORE_BURSTS,
+        CONFIRMATION_BURSTS if context.confirming else SEARCH_BURSTS,
         candidates,
     )
 
@@ -46,8 +47,8 @@ def time_case(
     pool = context.task.pools[case.name]
     draw(context, case)
     slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
-    context.task.drawer.state(pool, 0)
-    context.task.prepare(case.name, baselines)
+    context.task.drawer.set_state(pool, 0)
+    context.task.prepare_baselines(case.name, baselines)
     threads: dict[str, Any] = {
         "count": len(cores) or 1,
         "cpus": list(cores or context.task.timing_cpus),
@@ -58,7 +59,7 @@ def time_case(
     def change(name: str, state: int) -> None:
         if name:
             # of all baselines: they share a process
-            Drawer(context.task.baseline_worker).take(pool, state)
+            Drawer(context.task.baseline_worker).take_state(pool, state)
         else:
             set_state(worker, pool, state)
 
@@ -84,7 +85,7 @@ def time_case(
 
     try:
         return context.guard(f"case {case.name}, timed", worker, measure)
-    except paired.WrongWhenTimed as wrong:
+    except timed_outputs.WrongWhenTimed as wrong:
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
         raise wrong_when_timed(wrong, when) from wrong
     finally:
@@ -96,7 +97,7 @@ def time_case(
         )
 
 
-def wrong_when_timed(wrong: paired.WrongWhenTimed, when: str) -> Failure:
+def wrong_when_timed(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
     """The failure that ends the evaluation."""
     text, found = f"{wrong} (right while it was checked, {when})", wrong.finding
     signal = Signal(found.signal or "wrong.values", text)

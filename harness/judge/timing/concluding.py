@@ -12,7 +12,7 @@ from ..failures import Failure
 from ..figures import statistics
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
-from . import blocks, memory_bounds
+from . import blocks, memory_use
 
 UNCONFIRMED = (
     "the judge's clock does not reproduce the candidate's own, which said faster: the figure is "
@@ -101,8 +101,8 @@ def conclude(
         threads=1,
         allocation=context.machine.environment_of(family).allocation,
     )
-    signals += memory_bounds.beyond_baseline(concluded)
-    over = None if context.ablating else memory_bounds.over_limit(concluded, context.request.policy)
+    signals += memory_use.beyond_baseline(concluded)
+    over = None if context.ablating else memory_use.over_limit(concluded, context.request.policy)
     return Conclusion(concluded, tuple(signals), over)
 
 

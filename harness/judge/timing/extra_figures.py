@@ -9,29 +9,34 @@ from dataclasses import replace
 
 from ...types import AllCores, Case, CaseResult
 from ..candidate_workers import start_worker
+from ..errors import WorkerDied, WorkerFailed, WorkerTimeout
+from ..exchange import bursts
 from ..figures import case_times, statistics
 from ..stage_context import StageContext
-from . import blocks, naive, paired
-from .screening import Screening
+from ..tasks.baseline_screening import Screening
+from ..tasks.drawer import Drawer
+from ..tasks.open_task import OpenTask
+from . import blocks, paired
 
 ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one of them
 
 
-def measured(
+def measure_extra_figures(
     context: StageContext, case: Case, result: CaseResult, screening: Screening, rng: random.Random
 ) -> CaseResult:
-    """The result with these figures, if the case was judged on a CPU; held-out cases decide nothing
-    about speed, so they go without. Raises Failure where outputs are wrong with all threads."""
+    """Add these figures to the result, if the case was judged on a CPU; held-out cases decide
+    nothing about speed, so they go without. Raises Failure where outputs are wrong with all
+    threads."""
     cores = sorted(os.sched_getaffinity(0))
-    wanted = context.task.family.EXTRA_FIGURES and not case.held_out
-    if wanted and len(cores) > 1:
+    has_figures = context.task.family.EXTRA_FIGURES and not case.held_out
+    if has_figures and len(cores) > 1:
         context.tell("time", f"case {case.name} with {len(cores)} threads", 0.91)
         baseline = result.baseline or "eager"
         all_cores = _all_cores(context, screening.of(case), baseline, cores, rng)
         result = replace(result, all_cores=all_cores)
-    if wanted and not context.request.cases:
+    if has_figures and not context.request.cases:
         context.tell("time", f"the naive figure of case {case.name}, for comparison", 0.92)
-        figure = naive.eager_us(
+        figure = _naive_us(
             context.task, case.name, context.task.timing_cpus, result.latency_us or 0.0
         )
         if figure and result.latency_us:
@@ -63,3 +68,36 @@ def _all_cores(
         compared.interval if judged else None,
         compared.verdict if judged else None,
     )
+
+
+def _naive_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:
+    """Median microseconds of eager under default allocation, timed alone; None where it could not
+    be had. latency_us: a call's, about. A usual benchmark lets eager allocate fresh, page-faulting
+    output memory in each call, one after the other, while the kernel writes into memory it already
+    has: the figure stands beside the fair one."""
+    pool = task.pools[case]
+    task.drawer.draw_timing(pool, latency_us)
+    worker, _ = task.workers.start(allocation=False)
+    try:
+        Drawer(worker).construct(pool)
+        slots = bursts.slots(pool, pool.calls)
+        worker.ask(
+            "baseline",
+            [*slots.fds],
+            seconds=120,
+            case=case,
+            name="eager",
+            slots=slots.count,
+            slot_bytes=pool.slot_bytes,
+        )
+        worker.ask("threads", seconds=60, count=1, cpus=cpus)
+        times_us = []
+        for number in range(7):
+            sets = bursts.group(pool, number).sets
+            result = bursts.run(worker, slots, f"{case}/eager", sets, list(range(len(sets))), 120)
+            times_us.append(result.inside_ns / 1e3 / len(sets))
+        return statistics.median(times_us[2:])
+    except (WorkerFailed, WorkerDied, WorkerTimeout):
+        return None  # a figure for illustration only
+    finally:
+        worker.close()

@@ -25,8 +25,9 @@ from ..figures import case_times
 from ..processes.freezing import Turn, aside, is_gone, turns
 from ..processes.worker import Worker
 from ..stage_context import StageContext
-from ..tasks.drawer import BURSTS, Drawer
-from . import blocks, paired
+from ..tasks.drawer import Drawer
+from ..tasks.timing_plan import BURSTS
+from . import blocks, paired, timed_outputs
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne
 
@@ -78,8 +79,8 @@ def time_case(
             with _of(case, place, context, worker):
                 slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
                 sides.append(_Side(place, context, worker, slots))
-        task.drawer.state(pool, 0)
-        task.prepare(case.name, [baseline])
+        task.drawer.set_state(pool, 0)
+        task.prepare_baselines(case.name, [baseline])
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
         try:
             return _CaseRounds(case, sides, baseline, rng).measure()
@@ -92,7 +93,7 @@ def time_case(
     finally:
         pool.release()  # no other process sees these inputs
         if pool.describe["state"] and task.has_baselines(case.name):
-            Drawer(task.baseline_worker).take(pool, 0)
+            Drawer(task.baseline_worker).take_state(pool, 0)
         task.baseline_worker.ask(
             "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
         )
@@ -119,14 +120,14 @@ class _CaseRounds:
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
-        self._sides.own = self._own
+        self._sides.blame = self._own
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
-        size = (pool.warm + pool.calls) * pool.slot_bytes
-        each = max(1, min(self._most, paired.KEPT_BYTES // (size * len(candidates))))
+        size = (pool.warm_calls + pool.calls) * pool.slot_bytes
+        each = max(1, min(self._most, timed_outputs.PENDING_BYTES // (size * len(candidates))))
         # one call: slots share what they keep
-        storage = first.slots.storage(1 + each * len(candidates), pool.warm + pool.calls)
+        storage = first.slots.storage(1 + each * len(candidates), pool.warm_calls + pool.calls)
         self._scratch = storage[0]
         for side in candidates:
             side.storage = storage[1 + side.place * each : 1 + (side.place + 1) * each]
@@ -142,7 +143,7 @@ class _CaseRounds:
         with context.lock.hold(context.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
             self._blocks = {
-                name: case_times.Block({}, before, before, calls=pool.calls, warm=pool.warm)
+                name: case_times.Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
                 for name in self._by_name
             }
             for half in pool.halves:
@@ -152,7 +153,7 @@ class _CaseRounds:
                 with self._sides, turns(*roots) as turn:
                     self._rounds(half, turn)
             after = task.family.state(pids)
-        with context.beside():
+        with context.between_timings():
             self._verify()
         if len(pool.halves) > 1:
             for side in self._candidates:
@@ -170,7 +171,7 @@ class _CaseRounds:
             with self._own(side.name):
                 set_state(side.worker, self._pool, state)
         with self._own(self._baseline):
-            Drawer(self._task.baseline_worker).take(self._pool, state)
+            Drawer(self._task.baseline_worker).take_state(self._pool, state)
 
     def _rounds(self, half: Half, turn: Turn) -> None:
         """The rounds of one half: every side has one burst in each, candidates on sets that no
@@ -180,7 +181,7 @@ class _CaseRounds:
         for name in self._names:
             with self._own(name):
                 burst_ns = self._sides.settle(name, self._scratch, turn) * (
-                    1 + pool.warm / pool.calls
+                    1 + pool.warm_calls / pool.calls
                 )
             if half is pool.halves[0]:
                 self._most = min(
@@ -195,10 +196,10 @@ class _CaseRounds:
                 chosen = self._chosen(half.groups, name, number + offset)
                 self._note(name, self._timed(name, chosen, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
-            nothing = self._sides.nothing(turn)
+            nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
-        alone = pool.alone if half is pool.halves[-1] else []
+        alone = pool.single_call_groups if half is pool.halves[-1] else []
         for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
             for name in order:
@@ -209,7 +210,9 @@ class _CaseRounds:
                         block.alone_us.setdefault("" if name == own else name, []).append(us)
         for side in self._candidates:
             with self._own(side.name):
-                paired.raise_if_changed(self._case.name, self._sides.kept(side.name))
+                timed_outputs.raise_if_changed(
+                    self._case.name, self._sides.outputs_are_intact(side.name)
+                )
 
     def _chosen(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """The sets of a side in a round. Candidates of one author could tell each other what comes
@@ -226,7 +229,7 @@ class _CaseRounds:
         with self._own(name):
             result = self._sides.burst(name, chosen.sets, place, turn)
             if side is not None:
-                paired.raise_if_changed(self._case.name, result.kept)
+                timed_outputs.raise_if_changed(self._case.name, result.intact)
                 side.kept.append((place, chosen))
         if side is not None and len(side.kept) == len(side.storage):
             self._verify(side)
@@ -235,7 +238,7 @@ class _CaseRounds:
     def _note(self, name: str, result: Burst) -> None:
         pool = self._pool
         us = result.inside_ns / 1e3 / pool.calls
-        unmeasured_ns = result.unmeasured_ns - pool.warm * result.inside_ns / pool.calls
+        unmeasured_ns = result.unmeasured_ns - pool.warm_calls * result.inside_ns / pool.calls
         if name == self._baseline:
             self._of_baseline.append(us)
         else:
@@ -255,7 +258,7 @@ class _CaseRounds:
         """Look at the outputs that wait for it."""
         for side in some or self._candidates:
             with self._own(side.name):
-                paired.verify_outputs(
+                timed_outputs.verify_outputs(
                     self._case.name, self._pool, side.kept, self._half, side.slots
                 )
 
@@ -278,7 +281,7 @@ class _CaseRounds:
 
 def _is_gone(worker: Worker) -> bool:
     """Whether it was ended, perhaps in this moment: a kill takes some time to come about."""
-    return is_gone(worker.root) or worker.ended
+    return is_gone(worker.root) or worker.has_ended
 
 
 @contextlib.contextmanager
@@ -296,7 +299,7 @@ def _of(case: Case, place: int, context: StageContext, worker: Worker) -> Iterat
     try:
         with losing(place):
             yield
-    except paired.WrongWhenTimed as wrong:
+    except timed_outputs.WrongWhenTimed as wrong:
         raise Lost(place, blocks.wrong_when_timed(wrong, "wrong while it was timed")) from wrong
     except _WORKERS as error:
         where = f"case {case.name}, timed"
@@ -306,7 +309,7 @@ def _of(case: Case, place: int, context: StageContext, worker: Worker) -> Iterat
                 error,
                 where,
                 worker.log(),
-                worker.flooded,
+                worker.log_overflowed,
                 context.builds.records,
                 context.language,
             ),

@@ -18,8 +18,8 @@ from ..figures.case_times import Block, CaseTimes
 from ..outcomes import Timed, Verified
 from ..processes.worker import Worker
 from ..stage_context import StageContext
+from ..tasks.baseline_screening import Screening
 from . import blocks, concluding, extra_figures, paired
-from .screening import Screening
 
 # measured again because something else used the device: in one confirmation, and one block
 REPEATS, REPEATS_OF_ONE = 4, 2
@@ -45,7 +45,7 @@ class _Timing:
 
     def __init__(self, context: StageContext, verified: Verified) -> None:
         self._context, self._rng = context, paired.fresh_rng()
-        self._screening = Screening(context)
+        self._screening = Screening(context.task, context.tell)
         self._results = dict(verified.results)
         self._signals: list[Signal] = []
         earlier = context.request.earlier.rounds
@@ -62,7 +62,7 @@ class _Timing:
         if context.request.purpose == "confirm":
             context.machine.reaper.wait()
             for case in context.cases:
-                self._results[case.name] = extra_figures.measured(
+                self._results[case.name] = extra_figures.measure_extra_figures(
                     context, case, self._results[case.name], self._screening, self._rng
                 )
 
@@ -102,7 +102,7 @@ class _Timing:
         context = self._context
         if context.request.renews:
             # neither side is always the first on the device
-            context.task.restart(at_once=self._rng.random() < 0.5)
+            context.task.restart_baselines(at_once=self._rng.random() < 0.5)
         if context.task.family.SLOW_START:  # begins before its candidate is loaded
             context.machine.reaper.wait()
             prestart_timed(context)
@@ -123,7 +123,7 @@ class _Timing:
                 # of a search the first process is enough for what is shown beside the verdict
                 hot = context.confirming or not process
                 times.blocks.append(self._block(screened, baselines, fraction, hot=hot))
-                if context.confirming and context.task.crowded:
+                if context.confirming and context.task.crowds_memory:
                     context.task.release(case.name)
         finally:
             self._end()
@@ -172,18 +172,21 @@ class _Timing:
         if context.request.renews or not best:
             return ""
         compared = {name: self._compared(name) for name in self._times}
-        own = fitness(
+        own_fitness = fitness(
             [
                 replace(self._results[name], speedup=found.speedup)
                 for name, found in compared.items()
             ]
         )
-        if own is None or own >= context.task.family.BEHIND ** (processes**-0.5) * best:
+        if (
+            own_fitness is None
+            or own_fitness >= context.task.family.BEHIND ** (processes**-0.5) * best
+        ):
             return ""
         pairs = "the first pair" if processes == 1 else f"{processes} pairs"
         return (
-            f"F = {own:.3f} in {pairs} of processes, and {best:.3f} is the best so far: not timed "
-            "any further"
+            f"F = {own_fitness:.3f} in {pairs} of processes, and {best:.3f} is the best so far: "
+            "not timed any further"
         )
 
     def _undecided(self) -> list[Case]:

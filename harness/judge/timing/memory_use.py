@@ -1,13 +1,18 @@
-"""How much memory a side of a block uses."""
+"""How much memory a side of a block uses, and what that says of a candidate: compared with the
+strongest baseline's, and with the limit of the policy."""
 
 from __future__ import annotations
 
+from ...types import CaseResult, Policy, Signal
 from ..exchange.slots import Slots
-from ..figures.case_times import Block
+from ..failures import Failure
+from ..figures.case_times import USUAL_BYTES, Block
 from ..processes.freezing import descendants
-from ..processes.peak_memory import PeakMemory
 from ..processes.worker import Worker
-from ..tasks.opening import OpenTask
+from ..processes.worker_status import PeakMemory
+from ..tasks.open_task import OpenTask
+
+TIMES_BASELINE = 2.0  # and more than processes of equal kernels differ by
 
 
 class MemoryUse:
@@ -21,9 +26,9 @@ class MemoryUse:
 
     def look(self) -> None:
         """At what it holds of a device now."""
-        found = self._task.family.memory_of(descendants(self._worker.root))
-        if found is not None:
-            self._device = max(found, self._device or 0)
+        used_bytes = self._task.family.memory_of(descendants(self._worker.root))
+        if used_bytes is not None:
+            self._device = max(used_bytes, self._device or 0)
 
     def record(self, block: Block, side: str, slots: Slots) -> None:
         """Write it into the block. slots: the outputs of this side, which the judge lends."""
@@ -38,3 +43,46 @@ class MemoryUse:
         worker has still mapped. Two times, since files are renewed before they are let go."""
         pools = self._task.pools.values()
         return 2 * sum(p.input_bytes + p.state_bytes + slots.count * p.slot_bytes for p in pools)
+
+
+def beyond_baseline(result: CaseResult) -> list[Signal]:
+    """Where it holds far more: one signal at most."""
+    parts = [
+        f"{_gib(own)} of {where} memory where {result.baseline} holds {_gib(baseline)}"
+        for where, own, baseline in _peaks(result)
+        if baseline is not None and own > max(TIMES_BASELINE * baseline, baseline + USUAL_BYTES)
+    ]
+    if not parts:
+        return []
+    evidence = {
+        "host_peak_bytes": float(result.host_peak_bytes or 0),
+        "device_peak_bytes": float(result.device_peak_bytes or 0),
+    }
+    text = f"case {result.name}: it holds {', and '.join(parts)}"
+    return [Signal("memory.beyond_baseline", text, evidence)]
+
+
+def over_limit(result: CaseResult, policy: Policy) -> Failure | None:
+    """Where it holds more than the policy allows."""
+    if policy.memory_gib is None:
+        return None
+    for where, own, _ in _peaks(result):
+        if own > policy.memory_gib * 2**30:
+            text = (
+                f"case {result.name}: it holds {_gib(own)} of {where} memory, more than the "
+                f"{policy.memory_gib:g} GiB that are allowed"
+            )
+            signal = Signal("memory.over_limit", text, {f"{where}_peak_bytes": float(own)})
+            return Failure("invalid", text, (signal,))
+    return None
+
+
+def _peaks(result: CaseResult) -> list[tuple[str, int, int | None]]:
+    """(which memory, the candidate's bytes, the baseline's), of those that are known."""
+    host = ("host", result.host_peak_bytes, result.baseline_host_peak_bytes)
+    device = ("device", result.device_peak_bytes, result.baseline_device_peak_bytes)
+    return [(where, own, other) for where, own, other in (host, device) if own is not None]
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"

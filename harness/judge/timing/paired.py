@@ -18,53 +18,30 @@ import contextlib
 import random
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...types import Case
 from ..candidate_workers import Deadlines
-from ..correctness import oracle
-from ..correctness.distance import same_bits
-from ..device.locks import DeviceLock, beside
+from ..device.locks import DeviceLock, between_timings
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from ..exchange import used_outputs
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
 from ..figures.case_times import Block
 from ..processes.freezing import Turn, aside, turns
 from ..processes.worker import Worker
-from ..tasks.drawer import BURSTS
-from ..tasks.opening import OpenTask
+from ..tasks.open_task import OpenTask
+from ..tasks.timing_plan import BURSTS
 from .memory_use import MemoryUse
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne, Sides
-
-if TYPE_CHECKING:
-    import torch
+from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
 
 PROCESSES = 3
 # of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
 MOST_SECONDS = 0.5
-CHANGED = (
-    "outputs changed while they were still held: one buffer, or a few in turn, for several calls. "
-    "Return memory of its own from every call; it may serve again once nobody refers to it"
-)
+
 LOOKS = 3  # at a device's memory in each half, in rounds that nobody foresees
-KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
-
-
-class WrongWhenTimed(Exception):
-    """A timed output was wrong."""
-
-    def __init__(self, case: str, finding: oracle.Finding) -> None:
-        off = (
-            f" (off by {finding.error:.2g} of its norm, {finding.limit:.2g} allowed)"
-            if finding.limit
-            else ""
-        )
-        super().__init__(f"case {case}: an output of a timed call is wrong{off}: {finding.detail}")
-        self.case, self.finding = case, finding
 
 
 class BaselineLost(Exception):
@@ -108,21 +85,21 @@ def time_process(
     make more calls. Raises WrongWhenTimed."""
     pool = task.pools[case.name]
     names = ["", *baselines]
-    found: dict[str, list[float]] = {name: [] for name in names}
+    times_us: dict[str, list[float]] = {name: [] for name in names}
     processes = (worker.pid, task.baseline_worker.pid)
     kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
     sides = kind(task, pool, worker, slots, baselines, deadlines, one_core=one_core)
-    sides.own = _side
+    sides.blame = _side
     # the first call of a fresh process may compile, which is never done under the lock
     for name in baselines:
         with _side(name):
             sides.compile(name)
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
-        block = Block({}, before, before, calls=pool.calls, warm=pool.warm)
+        block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
         memory = MemoryUse(task, worker)
         rounds = _Rounds(
-            case.name, pool, sides, names, rng, block, found, len(pool.timing), checked
+            case.name, pool, sides, names, rng, block, times_us, len(pool.timing), checked
         )
         for half in pool.halves:
             if half.state:
@@ -145,14 +122,14 @@ def time_process(
                 block.end_to_end_us[name] = waited
             if deciding is not None:
                 block.dispatch_us[name] = deciding
-    with beside(lock, task.family, cancel):
+    with between_timings(lock, task.family, cancel):
         rounds.verify()
-    block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
+    block.pairs = {name: list(zip(times_us[name], times_us[""], strict=True)) for name in baselines}
     return block
 
 
 class _Rounds:
-    """The rounds of one block: their figures go to `block` and `found`. most: of both halves
+    """The rounds of one block: their figures go to `block` and `times_us`. most: of both halves
     together. Raises WrongWhenTimed."""
 
     def __init__(
@@ -163,20 +140,20 @@ class _Rounds:
         names: list[str],
         rng: random.Random,
         block: Block,
-        found: dict[str, list[float]],
+        times_us: dict[str, list[float]],
         most: int,
         checked: bool,
     ) -> None:
         self._case, self._pool, self._sides, self._rng = case, pool, sides, rng
         self._names, self._baseline = list(names), names[1]
-        self._block, self._found, self._most = block, found, most
+        self._block, self._times_us, self._most = block, times_us, most
         self._checked = checked
         # outputs of the candidate's bursts that were not looked at yet; each side's are put aside
         # alike
-        size = (pool.warm + pool.calls) * pool.slot_bytes
-        places = 1 + max(1, min(most, KEPT_BYTES // size))
-        self._storage = sides.slots[""].storage(places, pool.warm + pool.calls)
-        self._kept: list[tuple[Any, Group]] = []
+        size = (pool.warm_calls + pool.calls) * pool.slot_bytes
+        places = 1 + max(1, min(most, PENDING_BYTES // size))
+        self._storage = sides.slots[""].storage(places, pool.warm_calls + pool.calls)
+        self._pending: list[tuple[Any, Group]] = []
         self._half = pool.halves[0]
         self._on_device = isinstance(sides, Queued)
 
@@ -186,68 +163,70 @@ class _Rounds:
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         for name in names:
             with _side(name):
-                burst_ns = sides.settle(name, self._storage[0], turn) * (1 + pool.warm / pool.calls)
+                burst_ns = sides.settle(name, self._storage[0], turn) * (
+                    1 + pool.warm_calls / pool.calls
+                )
             if half is pool.halves[0]:
                 self._most = min(
                     self._most, max(BURSTS, round(1e9 * MOST_SECONDS / max(burst_ns, 1)))
                 )
         memory.look()
-        later = self._most // 2 if len(pool.halves) > 1 else 0
-        rounds = later if half.state else self._most - later
+        later_rounds = self._most // 2 if len(pool.halves) > 1 else 0
+        rounds = later_rounds if half.state else self._most - later_rounds
         offset = self._rng.randrange(rounds)
-        looked = self._rng.sample(range(rounds), min(LOOKS, rounds)) if self._on_device else ()
+        look_rounds = self._rng.sample(range(rounds), min(LOOKS, rounds)) if self._on_device else ()
         for number in range(rounds):
             self._rng.shuffle(names)
             for position, name in enumerate(names):
                 # each side reads sets that the others have not just read, so that nobody finds warm
                 # caches
                 shift = 0 if not name else (1 + position) * max(1, rounds // (len(names) + 1))
-                result = self._timed(name, half.group(number + offset + shift), turn)
-                self._found[name].append(result.inside_ns / 1e3 / pool.calls)
+                result = self._run_burst(name, half.group(number + offset + shift), turn)
+                self._times_us[name].append(result.inside_ns / 1e3 / pool.calls)
                 if pool.one_by_one:
-                    usual_ns = pool.warm * result.inside_ns / pool.calls
+                    usual_ns = pool.warm_calls * result.inside_ns / pool.calls
                     self._block.unmeasured_ns.setdefault(name, []).append(
                         result.unmeasured_ns - usual_ns
                     )
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                 note(self._block, result, pool.calls, candidate=not name)
-            if number in looked:
+            if number in look_rounds:
                 memory.look()  # what it makes ready in one call it may give back in another
         # not between the rounds: one side's process would be warmer for them
         for _ in range(min(rounds, sides.NULL_TURNS)):
-            self._block.null_ns += sides.nothing(turn)
-        for chosen in pool.alone if half is pool.halves[-1] else ():
+            self._block.null_ns += sides.time_empty_calls(turn)
+        for group in pool.single_call_groups if half is pool.halves[-1] else ():
             self._rng.shuffle(names)
             for name in names:
                 self._block.alone_us.setdefault(name, []).append(
-                    self._timed(name, chosen, turn).inside_ns / 1e3
+                    self._run_burst(name, group, turn).inside_ns / 1e3
                 )
-        self._look_again(self._sides.kept(""))
+        self._require_intact(self._sides.outputs_are_intact(""))
 
     def verify(self) -> None:
         """Look at the outputs that wait for it."""
         if not self._checked:
-            self._kept.clear()
-        verify_outputs(self._case, self._pool, self._kept, self._half, self._sides.slots[""])
+            self._pending.clear()
+        verify_outputs(self._case, self._pool, self._pending, self._half, self._sides.slots[""])
 
-    def _timed(self, name: str, chosen: Group, turn: Turn) -> Burst:
-        kept, storage = self._kept, self._storage
+    def _run_burst(self, name: str, group: Group, turn: Turn) -> Burst:
+        pending, storage = self._pending, self._storage
         with _side(name):
             result = self._sides.burst(
-                name, chosen.sets, storage[0 if name else 1 + len(kept)], turn
+                name, group.sets, storage[0 if name else 1 + len(pending)], turn
             )
         if not name:
-            self._look_again(result.kept)
-            kept.append((storage[1 + len(kept)], chosen))
-            if len(kept) == len(storage) - 1:
+            self._require_intact(result.intact)
+            pending.append((storage[1 + len(pending)], group))
+            if len(pending) == len(storage) - 1:
                 self.verify()
         return result
 
-    def _look_again(self, kept: bool) -> None:
-        """At outputs that were right when they were handed over."""
+    def _require_intact(self, intact: bool) -> None:
+        """Raise where outputs changed that were right when they were handed over."""
         if self._checked:
-            raise_if_changed(self._case, kept)
+            raise_if_changed(self._case, intact)
 
 
 def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
@@ -262,86 +241,6 @@ def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
         block.baseline_faults.append(result.minor_faults / calls)
         block.busy.append(result.busy)
     block.switches += result.switches
-
-
-def verify_outputs(
-    case: str, pool: CasePool, kept: list[tuple[Any, Group]], half: Half, slots: Slots
-) -> None:
-    """Every timed output against expectations rounded to the output's dtype, and those of the calls
-    before against those of `half`'s set for them. Bursts that follow each other closely share what
-    the machine does meanwhile, and a comparison takes longer than a small burst: so outputs are
-    kept for a while."""
-    right: list[torch.Tensor] = []
-    warm, changed = half.warm, half.state != 0
-    for memory, chosen in kept:
-        outputs = slots.stacked(memory, pool.warm + len(chosen.sets))
-        for number, (stack, allowed, usual) in enumerate(
-            zip(outputs, pool.allowances, half.usual_rms, strict=True)
-        ):
-            for own in stack[: pool.warm]:
-                if len(right) > number and same_bits(own, right[number]):
-                    continue
-                known = (
-                    warm.wanted(number, own),
-                    warm.allowed[number],
-                    warm.framework[number],
-                )
-                finding = oracle.compare(own, *known, pool.bitwise)
-                _raise_if_wrong(case, finding, own, changed=changed)
-                right = right if len(right) > number else [*right, own]
-            timed, framework = stack[pool.warm :], chosen.framework[number]
-            expected = chosen.wanted(number, timed)
-            if pool.bitwise and framework is not None:
-                if not same_bits(timed.to(framework.device), framework):
-                    _raise_if_wrong(
-                        case,
-                        oracle.compare(timed, expected, allowed, framework, True),
-                        timed,
-                        changed=changed,
-                    )
-                continue
-            families = [held.family for held in chosen.sets]
-            for family in dict.fromkeys(families):
-                calls = [call for call, other in enumerate(families) if other == family]
-                some, own_usual = (
-                    (allowed, usual)
-                    if family == "dense"
-                    else (pool.of_family[family][number], oracle.Usual())
-                )
-                if oracle.surely_right(timed, expected, some, own_usual, framework, calls):
-                    continue
-                for call in calls:
-                    limits = oracle.of_timed_call(some, expected[call], own_usual)
-                    other = None if framework is None else framework[call]
-                    _raise_if_wrong(
-                        case,
-                        oracle.compare(timed[call], expected[call], limits, other),
-                        timed[call],
-                        changed=changed,
-                    )
-    kept.clear()
-
-
-def raise_if_changed(case: str, kept: bool) -> None:
-    """Raises WrongWhenTimed where outputs were not kept."""
-    if not kept:
-        raise WrongWhenTimed(case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED))
-
-
-def _raise_if_wrong(
-    case: str, finding: oracle.Finding, output: torch.Tensor, *, changed: bool
-) -> None:
-    if finding.signal is None:
-        return
-    if used_outputs.shows(output):
-        finding = replace(finding, signal="wrong.held_output", detail=used_outputs.CHANGED)
-    elif changed:
-        finding = replace(
-            finding,
-            signal="wrong.stale_parameters",
-            detail=f"after the parameters changed, {finding.detail}",
-        )
-    raise WrongWhenTimed(case, finding)
 
 
 def strongest(case: Case) -> str:

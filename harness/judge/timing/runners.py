@@ -18,19 +18,19 @@ from ...workers import gate
 from ..candidate_workers import CALL_FACTOR, Deadlines
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
-from ..exchange.billed import ByBill
+from ..exchange.bills import BilledCaller
 from ..exchange.calls import Caller
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Half, InputSet
-from ..exchange.packets import ByPacket
+from ..exchange.packets import PacketCaller
 from ..exchange.slots import BurstResult, Slots
 from ..processes.freezing import Turn
 from ..processes.worker import Worker
-from ..tasks.opening import COMPILE_SECONDS, OpenTask
+from ..tasks.open_task import COMPILE_SECONDS, OpenTask
 from .settling import is_settled, longest_fault_ns
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
-NOTHINGS = 2  # calls that do nothing, each time they are made
+EMPTY_CALLS = 2  # calls that do nothing, each time they are made
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Burst:
     """One burst. inside_ns: its measured calls, the figure: on a CPU what the kernel billed the
     process for, on a device by the judge's clock where memory is shared, else what the process
     itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a
-    device that shares no memory. queued_ns: what the host took to issue
-    them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another
-    one. busy: whether somebody had work for the device before it. unmeasured_ns: on a CPU what the
-    turn took before its measured calls, by the same clock. kept: whether all outputs were still the
-    same in the end."""
+    device that shares no memory. queued_ns: what the host took to issue them; on a CPU the same as
+    inside_ns. said_ns: by the process's own clock, where that is another one. busy: whether
+    somebody had work for the device before it. unmeasured_ns: on a CPU what the turn took before
+    its measured calls, by the same clock. intact: whether all outputs were still the same in the
+    end."""
 
     inside_ns: int
     outside_ns: int
@@ -50,7 +50,7 @@ class Burst:
     switches: int
     queued_ns: int
     unmeasured_ns: int = 0
-    kept: bool = True
+    intact: bool = True
     said_ns: int = 0
     busy: bool = False
 
@@ -75,51 +75,51 @@ class Sides(ABC):
     ) -> None:
         self.pool, self.half, self.one_core = pool, pool.halves[0], one_core
         self.seconds, self._deadlines = deadlines.turn, deadlines
-        self._taken = {"": 0.0}  # seconds of the block, by candidate
-        self.spare = one_core and not set(os.sched_getaffinity(0)) <= set(task.timing_cpus)
+        self._seconds_taken = {"": 0.0}  # seconds of the block, by candidate
+        self.has_spare_core = one_core and not set(os.sched_getaffinity(0)) <= set(task.timing_cpus)
         self.workers = {"": worker, **dict.fromkeys(baselines, task.baseline_worker)}
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
         # a context for what a side says when bursts begin and end: its errors are its own
-        self.own: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
+        self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     @property
-    def warm(self) -> InputSet:
+    def warm_set(self) -> InputSet:
         """For calls which are not measured; see Half."""
-        return self.half.warm
+        return self.half.warm_set
 
     def join(self, name: str, worker: Worker, slots: Slots) -> None:
         """One more candidate, beside the one whose name is ""."""
         self.workers[name], self.slots[name], self.keys[name] = worker, slots, self.pool.name
-        self._taken[name] = 0.0
+        self._seconds_taken[name] = 0.0
 
     def settle(self, name: str, place: Any, turn: Turn) -> int:
         """Until the allocator has settled: a fresh heap grows for several bursts, and its page
         faults would count as the kernel's. The nanoseconds of the last burst."""
-        with self._in_time(name):
+        with self._limit_time(name):
             return self._settle(name, place, turn)
 
     def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         """A burst on these sets, after calls that are not measured; a slot for each call lies in
         `place` then."""
-        with self._in_time(name):
+        with self._limit_time(name):
             return self._burst(name, sets, place, turn)
 
-    def kept(self, name: str) -> bool:
+    def outputs_are_intact(self, name: str) -> bool:
         """Whether outputs of earlier bursts that a side still holds are what they were."""
         return True
 
     @contextlib.contextmanager
-    def _in_time(self, name: str) -> Iterator[None]:
+    def _limit_time(self, name: str) -> Iterator[None]:
         """Raises WorkerTimeout where a candidate has taken what a block may take, builds apart."""
         worker = self.workers[name]
         began, built_s = time.monotonic(), worker.build_seconds
         yield
-        if name not in self._taken:
+        if name not in self._seconds_taken:
             return
-        self._taken[name] += time.monotonic() - began - (worker.build_seconds - built_s)
-        if self._taken[name] > self._deadlines.block:
+        self._seconds_taken[name] += time.monotonic() - began - (worker.build_seconds - built_s)
+        if self._seconds_taken[name] > self._deadlines.block:
             worker.kill()
             raise WorkerTimeout(
                 f"its turns in one timed block took more than the {self._deadlines.block:.0f} s "
@@ -132,7 +132,12 @@ class Sides(ABC):
     def compile(self, name: str) -> None:
         """One call of a baseline that nobody looks at."""
         bursts.run(
-            self.workers[name], self.slots[name], self.keys[name], [self.warm], [0], COMPILE_SECONDS
+            self.workers[name],
+            self.slots[name],
+            self.keys[name],
+            [self.warm_set],
+            [0],
+            COMPILE_SECONDS,
         )
 
     @abstractmethod
@@ -143,18 +148,18 @@ class Sides(ABC):
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         """See burst."""
 
-    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
+    def time_empty_calls(self, turn: Turn) -> list[tuple[int, int]]:
         """Calls that do nothing, in the baselines' process, made NULL_TURNS times in each half of a
         block: nanoseconds by the bill, and inside the worker."""
         return []
 
     def hot(self, name: str) -> tuple[float, float, float | None]:
         """Microseconds: see bursts.hot. The worker's own claim."""
-        held = self.pool.timing[0].sets[0]
+        input_set = self.pool.timing[0].sets[0]
         return bursts.hot(
             self.workers[name],
             self.keys[name],
-            held,
+            input_set,
             self.pool.calls,
             self.seconds,
             bursts.patience(self.queue_ns),
@@ -182,28 +187,28 @@ class OneByOne(Sides):
         self._callers: dict[str, Caller] = {}
         try:
             for names in by_worker.values():
-                with self.own(names[0]):
-                    self._callers.update(dict.fromkeys(names, self._begin(names)))
+                with self.blame(names[0]):
+                    self._callers.update(dict.fromkeys(names, self._start_caller(names)))
         except BaseException:
             self._end(well=False)
             raise
 
-    def _begin(self, names: Sequence[str]) -> Caller:
+    def _start_caller(self, names: Sequence[str]) -> Caller:
         """Calls of one worker, which may be several baselines."""
-        return _caller(
+        return _make_caller(
             self.workers[names[0]],
             self.pool,
             [self.keys[name] for name in names],
             self.pool.timing[0].sets[0].layout,
             self.seconds,
-            alone=self.spare,
-            trusted=names[0] not in self._taken,
+            alone=self.has_spare_core,
+            trusted=names[0] not in self._seconds_taken,
             half=self.half,
         )
 
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for number in range(MOST_WARM_BURSTS):
-            result = self._turn(name, [self.warm] * self.pool.calls, place, turn, unread=True)
+            result = self._turn(name, [self.warm_set] * self.pool.calls, place, turn, unread=True)
             if number + 1 >= WARM_BURSTS and is_settled(
                 result.minor_faults, result.inside_ns, longest_fault_ns()
             ):
@@ -216,36 +221,38 @@ class OneByOne(Sides):
     def _turn(
         self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn, *, unread: bool = False
     ) -> Burst:
-        before = [self.warm] * self.pool.warm
-        found = self._callers[name].turn(
+        before = [self.warm_set] * self.pool.warm_calls
+        result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
         if not self.one_core:  # of several threads the bill is the sum
             return Burst(
-                found.seen_ns,
-                found.seen_ns,
-                found.minor_faults,
+                result.elapsed_ns,
+                result.elapsed_ns,
+                result.minor_faults,
                 0,
-                found.seen_ns,
-                found.unmeasured_seen_ns,
-                found.kept,
+                result.elapsed_ns,
+                result.unmeasured_elapsed_ns,
+                result.intact,
             )
-        outside_ns = max(found.own_ns, found.seen_ns - found.waited_ns)
+        outside_ns = max(result.measured_ns, result.elapsed_ns - result.wait_ns)
         return Burst(
-            found.own_ns,
+            result.measured_ns,
             outside_ns,
-            found.minor_faults,
+            result.minor_faults,
             0,
-            found.own_ns,
-            found.unmeasured_ns,
-            found.kept,
+            result.measured_ns,
+            result.unmeasured_ns,
+            result.intact,
         )
 
-    def kept(self, name: str) -> bool:
-        return self._callers[name].still_kept()
+    def outputs_are_intact(self, name: str) -> bool:
+        return self._callers[name].reservoir_is_intact()
 
-    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
-        return next(c for name, c in self._callers.items() if name).nothing(NOTHINGS, turn)
+    def time_empty_calls(self, turn: Turn) -> list[tuple[int, int]]:
+        return next(c for name, c in self._callers.items() if name).time_empty_calls(
+            EMPTY_CALLS, turn
+        )
 
     def __exit__(
         self,
@@ -260,19 +267,19 @@ class OneByOne(Sides):
         done. well: nothing was wrong so far, so that what candidates say now counts."""
         callers = {id(c): (name, c) for name, c in self._callers.items()}
         try:
-            for name, used in callers.values():
-                if name not in self._taken:
+            for name, caller in callers.values():
+                if name not in self._seconds_taken:
                     with contextlib.suppress(
                         WorkerFailed, WorkerDied, WorkerTimeout, Interfered
                     ):  # its next command will raise it
-                        used.end()
-            for name, used in callers.values():
-                if well and name in self._taken:
-                    with self.own(name):
-                        used.end()
+                        caller.end()
+            for name, caller in callers.values():
+                if well and name in self._seconds_taken:
+                    with self.blame(name):
+                        caller.end()
         finally:
-            for _, used in callers.values():
-                used.close()
+            for _, caller in callers.values():
+                caller.close()
 
 
 class InBursts(Sides):
@@ -282,17 +289,21 @@ class InBursts(Sides):
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for _ in range(WARM_BURSTS):
             with turn(self.workers[name].root):
-                result = self._run(name, [self.warm], [0] * self.pool.calls)
+                result = self._run(name, [self.warm_set], [0] * self.pool.calls)
         # one for all bursts of the block: it lies inside the judge's clock
         self.queue_ns = max(self.queue_ns, result.queued_ns)
         return result.inside_ns
 
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         with turn(self.workers[name].root):
-            found = self._run(name, sets, list(range(len(sets))), bursts.patience(self.queue_ns))
+            result = self._run(name, sets, list(range(len(sets))), bursts.patience(self.queue_ns))
         self.slots[name].put(place)
         return Burst(
-            found.inside_ns, found.outside_ns, found.minor_faults, found.switches, found.queued_ns
+            result.inside_ns,
+            result.outside_ns,
+            result.minor_faults,
+            result.switches,
+            result.queued_ns,
         )
 
     def _run(
@@ -309,7 +320,7 @@ class InBursts(Sides):
         )
 
 
-def _caller(
+def _make_caller(
     worker: Worker,
     pool: CasePool,
     keys: Sequence[str],
@@ -322,9 +333,9 @@ def _caller(
 ) -> Caller:
     """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to
     look for it."""
-    given, taken = (
+    input_bytes, output_bytes = (
         sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs)
     )
-    fits = 0 < given <= gate.PACKET_BYTES and 0 < taken <= gate.PACKET_BYTES
-    kind = ByPacket if alone and fits and pool.short else ByBill
+    fits = 0 < input_bytes <= gate.PACKET_BYTES and 0 < output_bytes <= gate.PACKET_BYTES
+    kind = PacketCaller if alone and fits and pool.short else BilledCaller
     return kind(worker, pool, keys, layout, seconds, alone=alone, trusted=trusted, half=half)

@@ -16,8 +16,9 @@ import pytest
 
 from harness.judge.errors import Refused, WorkerDied, WorkerFailed
 from harness.judge.processes import bubblewrap
+from harness.judge.processes.fork_server_process import ForkServer
 from harness.judge.processes.freezing import descendants, turns
-from harness.judge.processes.worker import ForkServer, Worker
+from harness.judge.processes.worker import Worker
 from harness.sandbox import call_filter, syscalls
 from harness.sandbox.confine import Confinement
 from harness.wire import memory_files

@@ -14,9 +14,11 @@ from harness.judge.device.machine import Machine
 from harness.judge.errors import Refused, WorkerFailed
 from harness.judge.evaluation import pipeline
 from harness.judge.processes import bubblewrap
-from harness.judge.processes.worker import ForkServer, Worker
+from harness.judge.processes.fork_server_process import ForkServer
+from harness.judge.processes.worker import Worker
 from harness.judge.stage_context import begin
-from harness.judge.tasks.opening import OpenTask, open_task
+from harness.judge.tasks.open_task import OpenTask
+from harness.judge.tasks.opening import open_task
 from harness.native import find_compiler
 from harness.targets import cpu
 from harness.types import (

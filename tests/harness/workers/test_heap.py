@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from harness.judge.process_environment import scrubbed_environment
-from harness.judge.processes.worker import harness_root
+from harness.judge.process_environment import harness_root, scrubbed_environment
 
 # A heap with holes of many sizes; small chunks are taken before, inside and afterwards.
 SCRIPT = """

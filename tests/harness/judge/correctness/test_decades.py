@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.judge.correctness import decades, oracle, small_values
+from harness.judge.correctness import decades, oracle, small_values, tolerance
 
 
 def judged(
     candidate: torch.Tensor, wanted: torch.Tensor, own: torch.Tensor, terms: int = 256
 ) -> oracle.Finding:
-    allowed = oracle.allowance(wanted, own, terms)
+    allowed = tolerance.derive(wanted, own, terms)
     ratio = allowed.norm / allowed.framework_error
     found = decades.find([wanted], [own], allowed.element, ratio)
     return oracle.compare(candidate, wanted, replace(allowed, decades=found), own)
@@ -41,7 +41,7 @@ def test_rows_behind_a_gate_have_to_be_computed() -> None:
 
 def test_what_was_learned_of_one_draw_holds_for_others() -> None:
     wanted, own, _ = gated(1)
-    allowed = oracle.allowance(wanted, own, 256)
+    allowed = tolerance.derive(wanted, own, 256)
     found = decades.find([wanted], [own], allowed.element, 10.0)
     assert found
     other, honest, gate = gated(2)
@@ -65,7 +65,7 @@ def test_elements_that_are_small_by_chance_are_no_group(dtype: torch.dtype, powe
     generator = torch.Generator().manual_seed(2)
     wanted = torch.randn(512, 512, dtype=torch.float64, generator=generator) ** power
     own = wanted.to(dtype)
-    assert decades.find([wanted], [own], oracle.allowance(wanted, own, 64).element, 10.0) == ()
+    assert decades.find([wanted], [own], tolerance.derive(wanted, own, 64).element, 10.0) == ()
 
 
 def test_nor_are_sums_that_cancel() -> None:
@@ -77,7 +77,7 @@ def test_nor_are_sums_that_cancel() -> None:
     total = torch.zeros_like(own)
     for column in x.unbind(-1):
         total = total + column
-    found = decades.find([wanted], [own], oracle.allowance(wanted, own, 1024).element, 10.0)
+    found = decades.find([wanted], [own], tolerance.derive(wanted, own, 1024).element, 10.0)
     assert found == ()
     assert judged(total, wanted, own, 1024).signal is None
 

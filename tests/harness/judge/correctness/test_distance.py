@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from harness.judge.correctness import distance, oracle
+from harness.judge.correctness import distance, oracle, quick_verdicts, tolerance
 
 
 @pytest.mark.parametrize("shape", [(1,), (1000,), (7, 96), (33, 1000), (5, 4, 300), (0, 3), (2, 1)])
@@ -76,16 +76,20 @@ def test_squares_that_overflow_or_vanish_hide_nothing(dtype: torch.dtype, scale:
     assert found.worst == pytest.approx(2**-10 * float(reference.abs().max()), rel=0.01)
     zeros = torch.where(reference.abs() < scale / 2, 0, reference)
     assert distance.measure(zeros, reference).error > 0.1
-    allowed = oracle.allowance(reference, reference, 64)
-    assert not oracle.right(zeros, reference, allowed)
-    assert not oracle.surely_right(zeros[None], reference[None], allowed, oracle.Usual())
-    assert oracle.right(reference.clone(), reference, allowed)
+    allowed = tolerance.derive(reference, reference, 64)
+    assert not oracle.is_right(zeros, reference, allowed)
+    assert not quick_verdicts.are_surely_right(
+        zeros[None], reference[None], allowed, tolerance.TypicalSize()
+    )
+    assert oracle.is_right(reference.clone(), reference, allowed)
 
 
 def test_an_infinity_in_a_timed_expectation_hides_nothing() -> None:
     expected = torch.tensor([[1.0, 2.0, torch.inf, 3.0]])
-    allowed = oracle.allowance(torch.ones(1, 4), torch.ones(1, 4), 1)
-    assert not oracle.surely_right(torch.zeros(1, 4), expected, allowed, oracle.Usual())
+    allowed = tolerance.derive(torch.ones(1, 4), torch.ones(1, 4), 1)
+    assert not quick_verdicts.are_surely_right(
+        torch.zeros(1, 4), expected, allowed, tolerance.TypicalSize()
+    )
 
 
 @pytest.mark.parametrize("size", [1.0, 1e200, 1e-200])
@@ -127,11 +131,11 @@ def test_what_is_right_is_not_plainly_wrong(dtype: torch.dtype) -> None:
     drawn = 4 * torch.randn(64, 50, dtype=torch.complex128 if dtype.is_complex else torch.float64)
     right = drawn > 0 if dtype is torch.bool else drawn.to(dtype)
     expected = drawn if dtype.is_floating_point or dtype.is_complex else right
-    allowed = oracle.allowance(expected, right, 50)
+    allowed = tolerance.derive(expected, right, 50)
     size = distance.rms(expected)
-    assert not oracle.plainly_wrong(right, expected, allowed, size)
+    assert not quick_verdicts.is_plainly_wrong(right, expected, allowed, size)
     if dtype.itemsize > 1 or dtype is torch.bool:
-        assert oracle.plainly_wrong(right.roll(1, 0), expected, allowed, size)
+        assert quick_verdicts.is_plainly_wrong(right.roll(1, 0), expected, allowed, size)
 
 
 def test_the_same_bytes_are_told_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.judge.correctness import oracle
+from harness.judge.correctness import oracle, quick_verdicts, tolerance
 
 
 def judge(
     candidate: torch.Tensor, expected: torch.Tensor, reduction: int = 64, bitwise: bool = False
 ) -> oracle.Finding:
     framework = expected.to(candidate.dtype)
-    allowed = oracle.allowance(expected, framework, reduction)
+    allowed = tolerance.derive(expected, framework, reduction)
     return oracle.compare(candidate, expected, allowed, framework, bitwise)
 
 
@@ -56,7 +56,7 @@ def _shifted_rows(
 def test_few_rows_whose_sums_nearly_cancel_are_right(count: int) -> None:
     terms = torch.randn(2000 * count, 96, generator=torch.Generator().manual_seed(3))
     for own, framework, exact in zip(*_shifted_rows(count, terms, torch.float32), strict=True):
-        found = oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework)
+        found = oracle.compare(own, exact, tolerance.derive(exact, framework, 96), framework)
         assert found.signal is None, found
 
 
@@ -65,7 +65,7 @@ def test_and_lower_precision_inside_is_still_seen_there(count: int) -> None:
     terms = torch.randn(500 * count, 96, generator=torch.Generator().manual_seed(4))
     drawn = zip(*_shifted_rows(count, terms, torch.bfloat16), strict=True)
     seen = [
-        oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework).signal
+        oracle.compare(own, exact, tolerance.derive(exact, framework, 96), framework).signal
         for own, framework, exact in drawn
     ]
     assert sum(s is not None for s in seen) >= 0.99 * len(seen)
@@ -76,19 +76,19 @@ def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
     chance."""
     terms = torch.randn(3000, 96, generator=torch.Generator().manual_seed(5))
     drawn = list(zip(*_shifted_rows(1, terms, torch.float32), strict=True))
-    usual = oracle.usual_rms([exact for _, _, exact in drawn])
+    usual = tolerance.typical_size([exact for _, _, exact in drawn])
     _, framework, exact = drawn[0]
-    allowed = oracle.allowance(exact, framework, 96)
+    allowed = tolerance.derive(exact, framework, 96)
     for own, _, exact in drawn:
         assert (
             oracle.compare(
-                own, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)
+                own, exact.float(), tolerance.for_timed_call(allowed, exact.float(), usual)
             ).signal
             is None
         )
         assert (
             oracle.compare(
-                own * 1.001, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)
+                own * 1.001, exact.float(), tolerance.for_timed_call(allowed, exact.float(), usual)
             ).signal
             is not None
         )
@@ -97,14 +97,14 @@ def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
 def test_small_draws_are_not_judged_by_the_size_of_others() -> None:
     """A loss on inputs of every magnitude is not small by chance: zero is wrong for each draw."""
     drawn = list(torch.logspace(-20, 6, 32, dtype=torch.float64).unbind())
-    usual = oracle.usual_rms(drawn)
-    allowed = oracle.allowance(drawn[0], drawn[0].float(), 1 << 16)
+    usual = tolerance.typical_size(drawn)
+    allowed = tolerance.derive(drawn[0], drawn[0].float(), 1 << 16)
     for exact in drawn:
-        limits = oracle.of_timed_call(allowed, exact.float(), usual)
+        limits = tolerance.for_timed_call(allowed, exact.float(), usual)
         assert oracle.compare(exact.float(), exact.float(), limits).signal is None
         assert oracle.compare(torch.zeros(()), exact.float(), limits).signal is not None
     stack = torch.stack(drawn).float()
-    assert not oracle.surely_right(torch.zeros(len(drawn)), stack, allowed, usual)
+    assert not quick_verdicts.are_surely_right(torch.zeros(len(drawn)), stack, allowed, usual)
 
 
 def test_a_few_small_draws_are_not_small_by_chance() -> None:
@@ -112,28 +112,30 @@ def test_a_few_small_draws_are_not_small_by_chance() -> None:
     generator = torch.Generator().manual_seed(6)
     drawn = [torch.randn(8, 64, generator=generator, dtype=torch.float64) for _ in range(30)]
     drawn = [each / 1000 if number < 3 else each for number, each in enumerate(drawn)]
-    usual = oracle.usual_rms(drawn)
-    allowed = oracle.allowance(drawn[-1], drawn[-1].bfloat16(), 64)
+    usual = tolerance.typical_size(drawn)
+    allowed = tolerance.derive(drawn[-1], drawn[-1].bfloat16(), 64)
     for exact in drawn:
         own = exact.bfloat16()
-        limits = oracle.of_timed_call(allowed, own, usual)
+        limits = tolerance.for_timed_call(allowed, own, usual)
         assert oracle.compare(own, own, limits).signal is None
         assert oracle.compare(torch.zeros_like(own), own, limits).signal is not None
     stack = torch.stack(drawn).bfloat16()
-    assert not oracle.surely_right(torch.zeros_like(stack), stack, allowed, usual)
+    assert not quick_verdicts.are_surely_right(torch.zeros_like(stack), stack, allowed, usual)
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,), ()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("usual", [oracle.Usual(), oracle.Usual(1.5, (0.1, 0.1, 1.5))])
+@pytest.mark.parametrize(
+    "usual", [tolerance.TypicalSize(), tolerance.TypicalSize(1.5, (0.1, 0.1, 1.5))]
+)
 def test_a_stack_is_surely_right_only_where_each_output_is(
-    shape: tuple[int, ...], dtype: torch.dtype, usual: oracle.Usual
+    shape: tuple[int, ...], dtype: torch.dtype, usual: tolerance.TypicalSize
 ) -> None:
     """Errors of every size, spread over an output or in one element: never a yes where `compare`
     says no to one of them."""
     generator = torch.Generator().manual_seed(8)
     exact = torch.randn(4, *shape, generator=generator, dtype=torch.float64)
-    allowed = oracle.allowance(exact[0], exact[0].to(dtype), 96)
+    allowed = tolerance.derive(exact[0], exact[0].to(dtype), 96)
     expected, answers = exact.to(dtype), set()
     for exponent in range(-28, 2):
         for alone in (False, True):
@@ -144,43 +146,53 @@ def test_a_stack_is_surely_right_only_where_each_output_is(
                 error.view(-1)[1:] = 0
             own = (exact + error).to(dtype)
             each = (
-                oracle.compare(o, e, oracle.of_timed_call(allowed, e, usual))
+                oracle.compare(o, e, tolerance.for_timed_call(allowed, e, usual))
                 for o, e in zip(own, expected, strict=True)
             )
-            sure = oracle.surely_right(own, expected, allowed, usual)
+            sure = quick_verdicts.are_surely_right(own, expected, allowed, usual)
             assert not sure or all(finding.signal is None for finding in each)
             answers.add(sure)
     assert answers == {True, False}
     own = expected.clone()
     own.view(-1)[3] = float("nan")
-    assert not oracle.surely_right(own, expected, allowed, usual)
+    assert not quick_verdicts.are_surely_right(own, expected, allowed, usual)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e200])
 def test_a_stack_that_was_looked_at_is_as_it_was(size: float) -> None:
     """Where squares overflow it is looked at again."""
     expected = size * torch.rand(3, 40, dtype=torch.float64)
-    allowed, own = oracle.allowance(expected[0], expected[0], 40), expected.clone()
-    assert oracle.surely_right(own, expected, allowed, oracle.Usual()) is (size == 1.0)
+    allowed, own = tolerance.derive(expected[0], expected[0], 40), expected.clone()
+    assert quick_verdicts.are_surely_right(own, expected, allowed, tolerance.TypicalSize()) is (
+        size == 1.0
+    )
     assert torch.equal(own, expected)
     assert oracle.compare(own[0], expected[0], allowed).signal is None
 
 
 def test_a_stack_of_exact_outputs_is_surely_right_only_where_it_is_equal() -> None:
     expected = torch.arange(24).reshape(2, 12)
-    allowed = oracle.allowance(expected[0], expected[0], 1)
-    assert oracle.surely_right(expected.clone(), expected, allowed, oracle.Usual())
-    assert not oracle.surely_right(expected + (expected == 5), expected, allowed, oracle.Usual())
+    allowed = tolerance.derive(expected[0], expected[0], 1)
+    assert quick_verdicts.are_surely_right(
+        expected.clone(), expected, allowed, tolerance.TypicalSize()
+    )
+    assert not quick_verdicts.are_surely_right(
+        expected + (expected == 5), expected, allowed, tolerance.TypicalSize()
+    )
 
 
 def test_stacked_integers_may_each_equal_reference_or_framework() -> None:
     expected = torch.arange(24).reshape(2, 12)
     framework = expected + (expected == 5)
-    allowed = oracle.allowance(expected[0], framework[0], 1)
-    assert oracle.surely_right(framework, expected, allowed, oracle.Usual(), framework)
-    assert oracle.surely_right(expected.clone(), expected, allowed, oracle.Usual(), framework)
-    assert not oracle.surely_right(
-        framework + (expected == 7), expected, allowed, oracle.Usual(), framework
+    allowed = tolerance.derive(expected[0], framework[0], 1)
+    assert quick_verdicts.are_surely_right(
+        framework, expected, allowed, tolerance.TypicalSize(), framework
+    )
+    assert quick_verdicts.are_surely_right(
+        expected.clone(), expected, allowed, tolerance.TypicalSize(), framework
+    )
+    assert not quick_verdicts.are_surely_right(
+        framework + (expected == 7), expected, allowed, tolerance.TypicalSize(), framework
     )
 
 
@@ -228,7 +240,7 @@ def test_mistakes_are_named_and_placed(signal: str, spoil: object) -> None:
 
 def test_integers_must_be_equal_to_the_reference_or_to_the_framework() -> None:
     expected, framework = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])
-    allowed = oracle.allowance(expected, framework, 1)
+    allowed = tolerance.derive(expected, framework, 1)
     for value in ([1, 2, 3], [1, 2, 4]):
         assert oracle.compare(torch.tensor(value), expected, allowed, framework).signal is None
     assert oracle.compare(torch.tensor([1, 2, 5]), expected, allowed, framework).signal is not None
@@ -333,18 +345,20 @@ def test_a_long_axis_is_described_without_listing_it() -> None:
 def test_values_are_told_with_what_is_allowed() -> None:
     """Only for inputs that judge nobody."""
     expected, candidate = rows(), rows().float()
-    allowed = oracle.allowance(expected, candidate, 64)
-    assert oracle.values(candidate, expected, allowed) == ""
+    allowed = tolerance.derive(expected, candidate, 64)
+    assert oracle.worst_values(candidate, expected, allowed) == ""
     candidate[5, 7] += 3
     candidate[6, 8] = float("nan")
-    told = oracle.values(candidate, expected, allowed)
+    told = oracle.worst_values(candidate, expected, allowed)
     assert f"[6, 8] expected {float(expected[6, 8]):.6g}, got nan" in told
     candidate[6, 8] = expected[6, 8]
-    told = oracle.values(candidate, expected, allowed)
+    told = oracle.worst_values(candidate, expected, allowed)
     assert told.startswith(f"[5, 7] expected {float(expected[5, 7]):.6g}, got ")
     assert "off by 3 (allowed " in told
     whole = torch.tensor([1, 2, 3])
-    found = oracle.values(torch.tensor([1, 2, 5]), whole, oracle.allowance(whole, whole, 1), whole)
+    found = oracle.worst_values(
+        torch.tensor([1, 2, 5]), whole, tolerance.derive(whole, whole, 1), whole
+    )
     assert found == "[2] expected 3, got 5, off by 2 (allowed 0)"
 
 
@@ -361,12 +375,12 @@ def test_a_half_precision_result_that_was_never_written_is_named() -> None:
 def ruled(
     candidate: torch.Tensor,
     expected: torch.Tensor,
-    rule: oracle.Rule,
+    rule: tolerance.Rule,
     framework: torch.Tensor | None = None,
 ) -> str | None:
     own = expected.to(candidate.dtype) if framework is None else framework
     return oracle.compare(
-        candidate, expected, oracle.allowance(expected, own, 2048, rule), own
+        candidate, expected, tolerance.derive(expected, own, 2048, rule), own
     ).signal
 
 
@@ -400,13 +414,13 @@ def test_relief_forgives_what_is_invisible_at_the_tasks_own_scale() -> None:
     framework = expected.float()
     assert (
         oracle.compare(
-            candidate, expected, oracle.allowance(expected, framework, 64), framework
+            candidate, expected, tolerance.derive(expected, framework, 64), framework
         ).signal
         is not None
     )
     assert (
         oracle.compare(
-            candidate, expected, oracle.allowance(expected, framework, 64, relief=1e3), framework
+            candidate, expected, tolerance.derive(expected, framework, 64, relief=1e3), framework
         ).signal
         is None
     )
@@ -415,11 +429,11 @@ def test_relief_forgives_what_is_invisible_at_the_tasks_own_scale() -> None:
 def test_what_a_constant_would_pass_for_is_predictable() -> None:
     generator = torch.Generator().manual_seed(6)
     losses = [torch.rand(4096, 1000, generator=generator).add(7).mean().double() for _ in range(3)]
-    coarse = oracle.allowance(losses[0], losses[0].bfloat16(), 4096)
-    assert oracle.are_predictable(losses, coarse)
-    fine = oracle.allowance(losses[0], losses[0].float(), 64, steady=True)
-    assert not oracle.are_predictable([rows()[: 8 * n].sum(0) for n in (1, 2, 3)], fine)
-    assert not oracle.are_predictable([torch.arange(3)] * 3, coarse)
+    coarse = tolerance.derive(losses[0], losses[0].bfloat16(), 4096)
+    assert tolerance.are_predictable(losses, coarse)
+    fine = tolerance.derive(losses[0], losses[0].float(), 64, steady=True)
+    assert not tolerance.are_predictable([rows()[: 8 * n].sum(0) for n in (1, 2, 3)], fine)
+    assert not tolerance.are_predictable([torch.arange(3)] * 3, coarse)
 
 
 def test_a_row_of_elements_that_never_meet_is_no_sum() -> None:
@@ -429,7 +443,7 @@ def test_a_row_of_elements_that_never_meet_is_no_sum() -> None:
     coarse = (wanted * (1 + 2**-12)).float()
     assert (
         oracle.compare(
-            coarse, wanted, oracle.allowance(wanted, wanted.float(), 256, pointwise=True)
+            coarse, wanted, tolerance.derive(wanted, wanted.float(), 256, pointwise=True)
         ).signal
         is not None
     )
@@ -437,7 +451,7 @@ def test_a_row_of_elements_that_never_meet_is_no_sum() -> None:
         oracle.compare(
             wanted.float() * (1 + 2**-23),
             wanted,
-            oracle.allowance(wanted, wanted.float(), 256, pointwise=True),
+            tolerance.derive(wanted, wanted.float(), 256, pointwise=True),
         ).signal
         is None
     )
@@ -453,8 +467,8 @@ def _less_its_mean(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_few_rows_allow_elements_no_more_than_many_do() -> None:
     """A sum may be off by more, and all of its row with it; a table of values may not."""
     (values, wanted), (_, other) = _less_its_mean(9), _less_its_mean(10)
-    single = oracle.single_growth(wanted, other)
-    allowed = oracle.allowance(wanted, wanted.float(), 1 << 16, single=single)
+    single = tolerance.single_growth(wanted, other)
+    allowed = tolerance.derive(wanted, wanted.float(), 1 << 16, single=single)
     mean_is_off = wanted + 1e-4 * values.mean()
     assert oracle.compare(mean_is_off.float(), wanted, allowed).signal is None
     noise = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(11))
@@ -462,14 +476,16 @@ def test_few_rows_allow_elements_no_more_than_many_do() -> None:
     assert oracle.compare(table, wanted, allowed).signal is not None
     assert oracle.compare(table, wanted, replace(allowed, apart=math.inf)).signal is None
     stacked = torch.stack([table, mean_is_off.float()])
-    assert not oracle.surely_right(stacked, wanted.expand(2, 1, -1), allowed, oracle.Usual())
+    assert not quick_verdicts.are_surely_right(
+        stacked, wanted.expand(2, 1, -1), allowed, tolerance.TypicalSize()
+    )
 
 
 def test_sizes_that_chance_decides_leave_few_rows_as_they_are() -> None:
     terms = torch.randn(2, 1, 4096, dtype=torch.float64) + torch.tensor([1.0, 5.0])[:, None, None]
-    assert math.isinf(oracle.single_growth(*terms))
-    assert math.isinf(oracle.single_growth(terms[0, 0], terms[0, 0]))
-    assert math.isinf(oracle.single_growth(rows(), rows()))
+    assert math.isinf(tolerance.single_growth(*terms))
+    assert math.isinf(tolerance.single_growth(terms[0, 0], terms[0, 0]))
+    assert math.isinf(tolerance.single_growth(rows(), rows()))
 
 
 def test_a_mask_whose_bytes_are_255_is_no_mask() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.judge.correctness import oracle, small_values
+from harness.judge.correctness import oracle, small_values, tolerance
 
 # of 128 columns: the last 72 are below 1e-6
 SCALE = torch.logspace(0, -12, 16, dtype=torch.float64).repeat_interleave(8)
@@ -28,7 +28,7 @@ def finding(
     candidate: torch.Tensor, scale: torch.Tensor = SCALE, dtype: torch.dtype = torch.float32
 ) -> oracle.Finding:
     wanted, own = drawn(scale, dtype)
-    allowed = oracle.allowance(wanted[0], own[0], 64)
+    allowed = tolerance.derive(wanted[0], own[0], 64)
     groups = small_values.find(wanted, own, allowed.element)
     allowed = replace(allowed, faint=groups)
     return oracle.compare(candidate, wanted[0], allowed, own[0])
@@ -60,7 +60,7 @@ def test_rounding_of_such_columns_is_not_asked_for() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_elements_that_are_small_by_chance_are_no_such_group(dtype: torch.dtype) -> None:
     wanted, own = drawn(torch.ones(512, dtype=torch.float64), dtype)
-    assert small_values.find(wanted, own, oracle.allowance(wanted[0], own[0], 64).element) == ()
+    assert small_values.find(wanted, own, tolerance.derive(wanted[0], own[0], 64).element) == ()
 
 
 def test_what_the_framework_loses_is_not_asked_for() -> None:

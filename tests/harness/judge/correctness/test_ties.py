@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from harness.judge.correctness import oracle, ties
+from harness.judge.correctness import oracle, ties, tolerance
 
 
 def of(dtype: torch.dtype) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -37,7 +37,7 @@ def test_and_nothing_else_is(dtype: torch.dtype, place: int, value: int) -> None
     own = wanted.to(dtype).clone()
     own.view(-1)[place] = value
     found = ties.settled(own, wanted, turned)
-    allowed = oracle.allowance(wanted, wanted.to(dtype), 16)
+    allowed = tolerance.derive(wanted, wanted.to(dtype), 16)
     assert oracle.compare(own, found, allowed, wanted.to(dtype)).signal is not None
 
 

@@ -15,7 +15,7 @@ from harness.judge.device.health import Health, Unwell
 from harness.judge.device.machine import Machine
 from harness.judge.errors import Cancelled
 from harness.judge.processes.prestarted import Prestarted
-from harness.judge.processes.reaping import Reaper
+from harness.judge.processes.reaper import Reaper
 from harness.targets import cpu
 from harness.targets.state import DeviceState
 
@@ -61,14 +61,14 @@ def watched() -> Watched:
 )
 def test_it_is_tried_out_after_a_crash(status: str, checks: int) -> None:
     found = watched()
-    assert found.judged(family(), verdict(status)).status == status
+    assert found.judge(family(), verdict(status)).status == status
     assert found.checks == checks
 
 
 def test_and_every_so_often() -> None:
     found = watched()
     for _ in range(2 * health.EVERY):
-        found.judged(family(), verdict("correct"))
+        found.judge(family(), verdict("correct"))
     assert found.checks == 2
 
 
@@ -76,13 +76,13 @@ def test_a_device_that_fails_gives_no_verdict_until_it_passes() -> None:
     found, runs = watched(), []
     found.problem = "it gives 5 where 4 is right"
     with pytest.raises(Unwell, match="5 where 4") as caught:
-        found.judged(family(), verdict("crashed"))
+        found.judge(family(), verdict("crashed"))
     assert "not judged" in caught.value.hint
     with pytest.raises(Unwell):
-        found.judged(family(), lambda: runs.append(1))  # type: ignore[arg-type, return-value]
+        found.judge(family(), lambda: runs.append(1))  # type: ignore[arg-type, return-value]
     assert runs == []
     found.problem = ""
-    assert found.judged(family(), verdict("correct")).status == "correct"
+    assert found.judge(family(), verdict("correct")).status == "correct"
 
 
 def test_what_ends_without_a_verdict_leaves_it_suspect() -> None:
@@ -91,38 +91,38 @@ def test_what_ends_without_a_verdict_leaves_it_suspect() -> None:
 
     found = watched()
     with pytest.raises(Cancelled):
-        found.judged(family(), cancelled)
-    found.judged(family(), verdict("correct"))
-    found.judged(family(), verdict("correct"))
+        found.judge(family(), cancelled)
+    found.judge(family(), verdict("correct"))
+    found.judge(family(), verdict("correct"))
     assert found.checks == 1
 
 
 def test_memory_that_nobody_owns_must_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
     many = 3 * health.LEFT_BYTES
-    assert watched().judged(family(100, many, many, 100), verdict("crashed")).status == "crashed"
+    assert watched().judge(family(100, many, many, 100), verdict("crashed")).status == "crashed"
     monkeypatch.setattr(health, "LEFT_SECONDS", 0.2)
     with pytest.raises(Unwell, match=r"768 MiB .* belong to no process"):
-        watched().judged(family(0, many), verdict("crashed"))
+        watched().judge(family(0, many), verdict("crashed"))
     # not known before: nothing to compare
-    assert watched().judged(family(None, many), verdict("crashed")).status == "crashed"
+    assert watched().judge(family(None, many), verdict("crashed")).status == "crashed"
 
 
 def test_a_fresh_worker_computes_what_is_known(machine: Machine) -> None:
     found = Health(machine)
-    assert found.judged(cpu, verdict("crashed")).status == "crashed"
+    assert found.judge(cpu, verdict("crashed")).status == "crashed"
 
 
 def test_a_worker_that_cannot_compute_is_told_with_the_reason(machine: Machine) -> None:
     """Here by asking for a device that torch does not have."""
     missing: Any = SimpleNamespace(**{**vars(cpu), "TORCH_DEVICE": "xpu:7"})
     with pytest.raises(Unwell, match="does not compute any more"):
-        Health(machine).judged(missing, verdict("crashed"))
+        Health(machine).judge(missing, verdict("crashed"))
 
 
 def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health.probe, "expected", lambda: (1, 2))
     with pytest.raises(Unwell, match=r"where \(1, 2\) is right"):
-        Health(machine).judged(cpu, verdict("crashed"))
+        Health(machine).judge(cpu, verdict("crashed"))
 
 
 def test_the_servers_that_fork_have_one_thread(machine: Machine) -> None:
@@ -152,6 +152,6 @@ def test_nobody_is_blamed_for_what_was_left_of_a_predecessor(
         )
     )  # type: ignore[arg-type]
     found = Watched(SimpleNamespace(prestarted=Prestarted(), reaper=reaper))  # type: ignore[arg-type]
-    status = found.judged(family(), lambda: SimpleNamespace(status=verdicts.pop(0))).status  # type: ignore[arg-type, return-value]
+    status = found.judge(family(), lambda: SimpleNamespace(status=verdicts.pop(0))).status  # type: ignore[arg-type, return-value]
     assert (status, 2 - len(verdicts)) == ("correct" if runs == 2 else first, runs)
     assert closed == ([1] if runs == 2 or first == "crashed" else [])  # before the second run

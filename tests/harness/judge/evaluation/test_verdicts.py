@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.processes import reaping
+from harness.judge.processes import reaper
 from harness.types import Policy
 from tests.harness.conftest import Bench
 
@@ -255,10 +255,10 @@ def test_an_evaluation_leaves_no_descriptor_open(
         return sum(len(os.listdir(f"/proc/{judge}/fd")) for judge in judges)
 
     found = []
-    for number in range(4 * reaping.MOST):
+    for number in range(4 * reaper.MOST):
         assert bench.evaluate(f"# {number}\n{correct}").status == "correct"
         time.sleep(0.2)  # the worker for the next one is there as well
         found.append(held())
     # some that ended are still held, and what other tests have left is closed by and by: the most
     # of several rounds moves by three, where one descriptor at a time would be eight more
-    assert max(found[-reaping.MOST :]) - max(found[: 2 * reaping.MOST]) < 6, found
+    assert max(found[-reaper.MOST :]) - max(found[: 2 * reaper.MOST]) < 6, found

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness.judge.exchange.calls import TurnResult, same
+from harness.judge.exchange.calls import TurnResult
+from harness.judge.exchange.worker_outputs import same
 from harness.judge.timing.runners import OneByOne
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
@@ -283,21 +284,21 @@ def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, unmeasured_n
     class Following(OneByOne):
         def __init__(self) -> None:
             self.pool, self.keys, self.half, self.one_core = (
-                SimpleNamespace(warm=1),
+                SimpleNamespace(warm_calls=1),
                 {"": ""},
-                SimpleNamespace(warm=None),
+                SimpleNamespace(warm_set=None),
                 one_core,
             )  # type: ignore[assignment]
             told = TurnResult(
-                own_ns=10,
+                measured_ns=10,
                 unmeasured_ns=20,
-                seen_ns=15,
-                unmeasured_seen_ns=30,
-                waited_ns=0,
+                elapsed_ns=15,
+                unmeasured_elapsed_ns=30,
+                wait_ns=0,
                 minor_faults=0,
-                kept=True,
+                intact=True,
             )
-            self.workers, self._taken = {"": SimpleNamespace(build_seconds=0.0)}, {}  # type: ignore[dict-item]
+            self.workers, self._seconds_taken = {"": SimpleNamespace(build_seconds=0.0)}, {}  # type: ignore[dict-item]
             self._callers = {"": SimpleNamespace(turn=lambda *_, **__: told)}  # type: ignore[dict-item]
 
     found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]

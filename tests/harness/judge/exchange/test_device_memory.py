@@ -47,7 +47,7 @@ def test_calls_alone_are_those_of_a_group() -> None:
         )
         for n in range(3)
     ]
-    alone = Group(sets, [expected, numbers], [None, numbers]).alone()
+    alone = Group(sets, [expected, numbers], [None, numbers]).split()
     assert [group.sets for group in alone] == [[held] for held in sets]
     assert torch.equal(alone[2].expected[0], expected[2:])
     assert alone[1].framework[0] is None
@@ -113,21 +113,21 @@ def test_what_a_worker_says_of_its_outputs_is_looked_at(said: object, why: str) 
     slots = object.__new__(DeviceSlots)
     pool = CasePool("default", {"outputs": OUTPUTS})
     slots._pool, slots._leaves, slots._stride = pool, OUTPUTS["leaves"], pool.slot_bytes
-    slots._held = torch.zeros(pool.slot_bytes, dtype=torch.uint8)
+    slots._memory = torch.zeros(pool.slot_bytes, dtype=torch.uint8)
     with pytest.raises(Interfered, match=why):
-        slots._copies(linked(), said, 1)
+        slots._plan_copies(linked(), said, 1)
 
 
 def test_outputs_in_other_strides_are_brought_into_order() -> None:
     pool = CasePool("default", {"outputs": OUTPUTS})
     slots, link = object.__new__(DeviceSlots), linked()
     slots._pool, slots._leaves, slots._stride = pool, OUTPUTS["leaves"], pool.slot_bytes
-    slots._held = torch.zeros(pool.slot_bytes, dtype=torch.uint8)
+    slots._memory = torch.zeros(pool.slot_bytes, dtype=torch.uint8)
     there = link.bytes_at(4 * STEP, 64)
     # the memory of a matrix that is its own transpose's
     there.copy_(torch.arange(16.0).view(torch.uint8))
-    for places, sources in slots._copies(link, [[4 * STEP, [1, 4]]], 1):
+    for places, sources in slots._plan_copies(link, [[4 * STEP, [1, 4]]], 1):
         for place, source in zip(places, sources, strict=True):
             place.copy_(source)
-    slots._order()
+    slots._reorder()
     assert torch.equal(slots.tensors(OUTPUTS, 0)[0], torch.arange(16.0).view(4, 4).t())

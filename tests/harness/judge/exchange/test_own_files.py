@@ -14,9 +14,11 @@ import pytest
 from harness.judge.device.machine import Machine
 from harness.judge.errors import WorkerDied
 from harness.judge.evaluation import pipeline
-from harness.judge.processes.worker import ForkServer, Worker
+from harness.judge.processes.fork_server_process import ForkServer
+from harness.judge.processes.worker import Worker
 from harness.judge.stage_context import begin
-from harness.judge.tasks.opening import OpenTask, open_task
+from harness.judge.tasks.open_task import OpenTask
+from harness.judge.tasks.opening import open_task
 from harness.native import find_compiler
 from harness.sandbox.confine import Confinement
 from harness.targets import cpu
@@ -45,7 +47,7 @@ def opened(judge_cache: Path) -> Iterator[tuple[Machine, OpenTask, Task]]:
 def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
     """Of each worker that runs candidates: the inodes that it was shown, and with which command."""
     found: dict[int, dict[int, str]] = {}
-    send, go = Worker.send, Worker.go
+    send, signal_start = Worker.send, Worker.signal_start
 
     def note(worker: Worker, op: str, fds: list[int]) -> None:
         if worker.kind != "reference":
@@ -57,9 +59,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
         note(worker, op, fds or [])
         send(worker, op, fds, **arguments)
 
-    def gone(worker: Worker, inputs: list[int]) -> None:
+    def signal(worker: Worker, inputs: list[int]) -> None:
         note(worker, "go", inputs)
-        go(worker, inputs)
+        signal_start(worker, inputs)
 
     def built(worker: Worker, reply: frames.Reply) -> float:
         handle = worker.on_build
@@ -78,7 +80,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
 
     build = Worker._build
     monkeypatch.setattr(Worker, "send", sent)
-    monkeypatch.setattr(Worker, "go", gone)
+    monkeypatch.setattr(Worker, "signal_start", signal)
     monkeypatch.setattr(Worker, "_build", built)
     return found
 
@@ -114,16 +116,16 @@ def test_a_file_is_copied_each_time_and_the_copies_end_with_the_worker(server: F
     server.start()
     before = len(os.listdir("/proc/self/fd"))
     worker = server.worker("candidate", Confinement("process"))
-    (first,) = worker.own(files[0])
+    (first,) = worker.private_copies(files[0])
     assert os.pread(first, 8192, 0) == bytes(8192)
     with pytest.raises(PermissionError):
         os.pwrite(first, b"x", 0)
     os.lseek(first, 77, os.SEEK_SET)
     assert os.lseek(files[0], 0, os.SEEK_CUR) != 77
     inode = os.fstat(first).st_ino
-    (again,) = worker.own(files[0])
+    (again,) = worker.private_copies(files[0])
     assert os.fstat(again).st_ino != inode
-    assert [os.pread(fd, 1, 0) for fd in worker.own(*files)] == [
+    assert [os.pread(fd, 1, 0) for fd in worker.private_copies(*files)] == [
         bytes([number]) for number in range(5)
     ]
     worker.close()

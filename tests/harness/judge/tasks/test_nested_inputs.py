@@ -84,11 +84,11 @@ def test_the_framework_is_measured_against_more_precise_inputs(machine: Machine)
     opened, _ = open_task(machine, TASK, "", lambda *_: None, None, timed=False)
     try:
         pool = opened.drawer.describe("default")
-        opened.drawer.checking(pool)
+        opened.drawer.draw_checking(pool)
         assert pool.describe["doubled"]
         assert "named" in pool.families
         sets = {held.family: held for _, held in pool.checking}
-        assert sets["dense"].allowed[0].framework_error > 0
+        assert sets["dense"].allowances[0].framework_error > 0
         named, plain = (float(sets[f].expected[0].median()) for f in ("named", "dense"))
         assert named < 1 < 4 < plain
         pool.close()

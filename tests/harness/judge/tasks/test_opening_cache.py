@@ -16,9 +16,10 @@ import pytest
 
 from harness.judge.device.machine import Machine
 from harness.judge.errors import Refused, WorkerFailed
-from harness.judge.processes.worker import ForkServer, Worker
+from harness.judge.processes.fork_server_process import ForkServer
+from harness.judge.processes.worker import Worker
 from harness.judge.tasks import cache_files
-from harness.judge.tasks.opening_cache import Remembered
+from harness.judge.tasks.opening_cache import OpeningCache
 from harness.judge.tasks.task_workers import TaskText
 from harness.targets import ceilings_cache, cpu
 from harness.types import Case, Ceilings, Task, task_digest, to_json
@@ -76,9 +77,9 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
 def test_a_write_that_fails_is_said_and_leaves_nothing(machine: Machine) -> None:
     machine.cache.mkdir()
     (machine.cache / "opened").write_text("not a folder")
-    remembered = Remembered(machine)
+    remembered = OpeningCache(machine)
     assert "cannot be written" in remembered.keep(cpu, TEXT, TASK, timed=False)
-    assert "cannot be read" in remembered.find(cpu, TEXT, timed=False).said
+    assert "cannot be read" in remembered.find(cpu, TEXT, timed=False).note
 
 
 def test_a_file_named_by_the_task_that_is_no_file_of_its_folder_never_fits(
@@ -91,16 +92,16 @@ def test_a_file_named_by_the_task_that_is_no_file_of_its_folder_never_fits(
     os.mkfifo(folder / "pipe")
     (tmp_path / "outside").write_text("")
     text = replace(TEXT, path=str(folder / "task.py"))
-    remembered = Remembered(machine)
+    remembered = OpeningCache(machine)
     for name in ("pipe", "../outside", "/dev/zero", "gone"):
         neighbours = {name: "0" * 64}
         task = replace(TASK, neighbours=neighbours, digest=task_digest(TEXT.source, "", neighbours))
         assert remembered.keep(cpu, text, task, timed=False) == ""
-        assert f"{name} beside the task changed" in remembered.find(cpu, text, timed=False).said
+        assert f"{name} beside the task changed" in remembered.find(cpu, text, timed=False).note
 
 
 def test_a_candidate_reaches_nothing_of_it(machine: Machine) -> None:
-    remembered = Remembered(machine)
+    remembered = OpeningCache(machine)
     remembered.keep(cpu, TEXT, TASK, timed=False)
     assert remembered.find(cpu, TEXT, timed=False).task == TASK
     (file,) = (machine.cache / "opened").iterdir()
@@ -120,7 +121,7 @@ def test_a_candidate_reaches_nothing_of_it(machine: Machine) -> None:
 def test_baselines_of_a_busy_machine_are_remembered_for_an_hour(
     machine: Machine,
 ) -> None:
-    remembered = Remembered(machine)
+    remembered = OpeningCache(machine)
     for disturbed, known in ((True, False), (False, True)):
         remembered.keep(cpu, TEXT, TASK, timed=True, disturbed=disturbed)
         (file,) = (machine.cache / "opened").iterdir()
@@ -140,7 +141,7 @@ def test_where_a_candidate_could_write_nothing_is_remembered(
         return start(server, kind, rules, scratch)
 
     monkeypatch.setattr(ForkServer, "worker", worker)
-    remembered = Remembered(machine)
+    remembered = OpeningCache(machine)
     assert remembered.keep(cpu, TEXT, TASK, timed=False) == ""
     assert remembered.find(cpu, TEXT, timed=False).task is None
     assert not (machine.cache / "opened").exists()

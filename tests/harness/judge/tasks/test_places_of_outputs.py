@@ -56,7 +56,7 @@ def test_each_set_knows_where_outputs_lie(drawn: str, step: Any, judge_cache: Pa
         opened, _ = open_task(machine, text, "steps.py", lambda *_: None, None, timed=False)
         try:
             pool = opened.pool("default")
-            opened.drawer.timing(pool, 100.0)
+            opened.drawer.draw_timing(pool, 100.0)
             sets = [opened.drawer.sample(pool) for _ in range(DRAWS)]
             sets += [held for group in pool.timing for held in group.sets]
             assert len({step(held) for held in sets}) > 1

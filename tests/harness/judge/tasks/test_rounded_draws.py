@@ -28,7 +28,7 @@ def opened(name: str, cache: Path) -> Iterator[tuple[Drawer, CasePool]]:
         )
         try:
             pool = task.drawer.describe("default")
-            task.drawer.checking(pool)
+            task.drawer.draw_checking(pool)
             yield task.drawer, pool
             pool.close()
         finally:
@@ -46,31 +46,33 @@ def test_the_reciprocal_of_a_scale_is_right_and_truncation_wrong(judge_cache: Pa
     with opened("levels", judge_cache) as (drawer, pool):
         assert pool.roundoff == 2.0**-24
         for family in ("dense", "scaled", "shifted", "uneven") * DRAWS:
-            held = drawer.shown(pool, family)
+            held = drawer.draw_example(pool, family)
             (x,) = tensors_of(held.file.value(held.layout))
             for rounded, right in ((torch.round, True), (torch.trunc, False)):
                 own = rounded(levels(x)).to(torch.int8)
-                found = oracle.compare(own, held.wanted(0, own), held.allowed[0], held.framework[0])
+                found = oracle.compare(
+                    own, held.expectation(0, own), held.allowances[0], held.framework[0]
+                )
                 assert (found.signal is None) == right, (family, found.detail)
 
 
 def test_the_sets_of_a_burst_know_both_neighbours_as_well(judge_cache: Path) -> None:
     with opened("levels", judge_cache) as (drawer, pool):
-        group = drawer._group(pool, ["dense"] * DRAWS)
+        group = drawer._maker.make_group(pool, ["dense"] * DRAWS)
         given = [tensors_of(h.file.value(h.layout, h.base))[0] for h in group.sets]
         own = torch.stack([levels(x).round() for x in given]).to(torch.int8)
-        wanted = group.wanted(0, own)
+        wanted = group.expectation(0, own)
         framework = group.framework[0]
         assert framework is not None
         assert bool(((own == wanted) | (own == framework)).all())
-        assert torch.equal(wanted[1], group.sets[1].wanted(0, own[1]))
-        assert torch.equal(wanted[2:3], group.alone()[2].wanted(0, own[2:3]))
+        assert torch.equal(wanted[1], group.sets[1].expectation(0, own[1]))
+        assert torch.equal(wanted[2:3], group.split()[2].expectation(0, own[2:3]))
         own[1] += 1
-        assert int((group.wanted(0, own)[1] != own[1]).sum()) > 0.99 * own[1].numel()
+        assert int((group.expectation(0, own)[1] != own[1]).sum()) > 0.99 * own[1].numel()
 
 
 def test_what_chooses_or_rounds_exact_values_knows_one(judge_cache: Path) -> None:
     for name in ("nearest", "halves"):
         with opened(name, judge_cache) as (drawer, pool):
             assert pool.roundoff == 0.0
-            assert drawer.sample(pool).turned == []
+            assert drawer.sample(pool).alternatives == []

@@ -20,6 +20,7 @@ from harness.judge.failures import Failure
 from harness.judge.main import Judge
 from harness.judge.stage_context import StageContext
 from harness.judge.tasks.drawer import Drawer
+from harness.judge.tasks.open_task import Tell
 from harness.judge.tasks.opening import open_task
 from harness.judge.tasks.task_workers import TaskText, TaskWorkers
 from harness.targets import cpu
@@ -75,7 +76,7 @@ def test_who_holds_a_devices_memory_has_crashed(
 ) -> None:
     gib, ended = 1 << 30, list[str]()
     worker: Any = SimpleNamespace(
-        kill=lambda: ended.append("killed"), gone=lambda: ended.append("gone")
+        kill=lambda: ended.append("killed"), wait_for_end=lambda: ended.append("gone")
     )
 
     def starved() -> None:
@@ -107,20 +108,20 @@ def test_want_of_a_devices_memory_refuses_the_task(
 ) -> None:
     judge, asked = Judge(tmp_path), list[str]()
 
-    def starved(message: dict[str, Any], token: CancelToken) -> None:
+    def starved(message: dict[str, Any], tell: Tell, token: CancelToken) -> None:
         asked.append(message["op"])
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB.")
 
-    monkeypatch.setattr(judge, "_evaluate", starved)
+    monkeypatch.setattr(judge._handlers, "evaluate", starved)
     monkeypatch.setattr(device_link, "free_bytes", lambda: 100 << 30)
     with pytest.raises(TaskRefusedError, match=r"6\.00 GiB.* 100\.0 GiB are free"):
-        judge._done({"op": "evaluate"}, CancelToken())
+        judge._answer({"op": "evaluate"}, lambda *_: None, CancelToken())
     assert asked == ["evaluate"]
     for name in "ab":  # what else is open gives way first
-        judge._open[name] = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
+        judge._tasks._open[name] = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
     with pytest.raises(TaskRefusedError):
-        judge._done({"op": "evaluate"}, CancelToken())
-    assert (asked, judge._open) == (["evaluate"] * 3, {})
+        judge._answer({"op": "evaluate"}, lambda *_: None, CancelToken())
+    assert (asked, judge._tasks._open) == (["evaluate"] * 3, {})
     judge._machine.close()
 
 
@@ -182,7 +183,7 @@ def test_families_leave_room_for_what_has_to_be(
     """24 GiB while a set is filled, and 8 for the set after the parameters changed."""
     drawer = Drawer(None, shared=True)  # type: ignore[arg-type]  # its worker is not asked
     monkeypatch.setattr(device_link, "free_bytes", lambda: free << 30)
-    assert drawer._spare(large()) == families
+    assert drawer.spare_families(large()) == families
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_one_plain_set_makes_room_for_one_of_a_family_that_is_borne(
 ) -> None:
     """Two sets in any case: the second function overflows with larger inputs."""
     spare = iter([0, 1])
-    monkeypatch.setattr(Drawer, "_spare", lambda self, pool: next(spare))
+    monkeypatch.setattr(Drawer, "spare_families", lambda self, pool: next(spare))
     text = TASK.format(function).replace("expm1(x)", "expm1()")
     with contextlib.ExitStack() as opened:
         machine = Machine(judge_cache)
@@ -205,5 +206,5 @@ def test_one_plain_set_makes_room_for_one_of_a_family_that_is_borne(
         opened.callback(task.close)
         pool = task.drawer.describe("default")
         opened.callback(pool.close)
-        task.drawer.checking(pool)
+        task.drawer.draw_checking(pool)
         assert [held.family for _, held in pool.checking] == families

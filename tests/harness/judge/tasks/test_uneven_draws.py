@@ -8,7 +8,7 @@ import pytest
 
 from harness.judge.correctness import distance, oracle
 from harness.judge.device.machine import Machine
-from harness.judge.tasks import drawer
+from harness.judge.tasks import input_families, set_allowances
 from harness.judge.tasks.opening import open_task
 
 TASK = Path(__file__).parents[3] / "data" / "kernelbench" / "lstm_step.py"
@@ -26,9 +26,9 @@ def test_the_frameworks_own_results_are_right_by_the_limits_of_other_draws(
         )
         try:
             pool = opened.drawer.describe("default")
-            opened.drawer.checking(pool)
-            drawn = [opened.drawer.shown(pool, "uneven") for _ in range(DRAWS)]
-            limits = [drawer.of_others(pool, held) for held in drawn]
+            opened.drawer.draw_checking(pool)
+            drawn = [opened.drawer.draw_example(pool, "uneven") for _ in range(DRAWS)]
+            limits = [set_allowances.family_allowances(pool, held) for held in drawn]
             for number in range(2):
                 worst = sorted(
                     drawn,
@@ -51,15 +51,15 @@ def test_the_frameworks_own_results_are_right_by_the_limits_of_other_draws(
 def test_each_family_is_among_the_timed_sets_of_a_process(count: int, least: int) -> None:
     borne = ["uneven", "raised", "moved"]
     for _ in range(300):
-        found = drawer.timed_families(borne, count)
+        found = input_families.timed_families(borne, count)
         assert len(found) == count
         assert len({*found} & {*borne}) >= least
         assert count < 12 or "dense" in found
-    assert drawer.timed_families([], count) == ["dense"] * count
+    assert input_families.timed_families([], count) == ["dense"] * count
 
 
 def test_most_timed_sets_are_named_where_a_look_tells_them() -> None:
     borne = ["uneven", "raised", "moved", "named"]
-    found = drawer.timed_families(borne, 2000)
+    found = input_families.timed_families(borne, 2000)
     assert found.count("named") > 1000
-    assert len({*drawer.timed_families(borne, 32)}) == 5
+    assert len({*input_families.timed_families(borne, 32)}) == 5

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.device import roofline
-from harness.judge.processes.worker import command
+from harness.judge.process_environment import python_command
 from harness.native import find_compiler
 from harness.targets import cpu, cuda
 from harness.targets.base import DeviceFamily
@@ -82,7 +82,7 @@ def test_a_matrix_product_does_not_exceed_the_arithmetic_ceiling(tmp_path: Path)
     """With vectors wider than the processor's the ceiling came to a fourteenth of this."""
     if find_compiler() is None:
         pytest.skip("no C++ compiler on this machine")
-    ceilings = cpu.ceilings(tmp_path, command("harness.targets", "cpu.measure"))
+    ceilings = cpu.ceilings(tmp_path, python_command("harness.targets", "cpu.measure"))
     product = (
         "import time, torch; torch.set_num_threads(1); a = torch.randn(768, 768); best = 1e9\n"
         "for _ in range(20):\n"

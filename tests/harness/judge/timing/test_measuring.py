@@ -16,7 +16,7 @@ import pytest
 from harness.judge.errors import WorkerTimeout
 from harness.judge.figures.case_times import Block, CaseTimes
 from harness.judge.outcomes import Timed, Verified
-from harness.judge.processes.reaping import Reaper
+from harness.judge.processes.reaper import Reaper
 from harness.judge.timing import blocks, extra_figures, measuring, paired
 from harness.judge.timing.paired import PROCESSES, BaselineLost
 from harness.targets import cpu
@@ -87,8 +87,8 @@ class Bench:
             task=SimpleNamespace(
                 pools=defaultdict(lambda: SimpleNamespace(predictable=[], slot_bytes=64)),
                 family=cpu,
-                crowded=False,
-                restart=lambda **_: None,
+                crowds_memory=False,
+                restart_baselines=lambda **_: None,
                 release=lambda case: None,
             ),
             machine=machine,
@@ -159,7 +159,9 @@ def test_a_disturbed_block_is_measured_again_by_a_fresh_process(
 
 def test_what_does_not_pass_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(STRANGER)] * (PROCESSES + measuring.REPEATS)), "confirm")
-    monkeypatch.setattr(extra_figures, "measured", lambda context, case, result, *_: result)
+    monkeypatch.setattr(
+        extra_figures, "measure_extra_figures", lambda context, case, result, *_: result
+    )
     timed = bench.time()
     assert bench.started == PROCESSES + measuring.REPEATS
     (signal,) = timed.signals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.judge.timing.memory_bounds import beyond_baseline, over_limit
+from harness.judge.timing.memory_use import beyond_baseline, over_limit
 from harness.types import Candidate, CaseResult, Evaluation, EvaluationRequest, Policy, Task
 from tests.harness.conftest import Bench
 

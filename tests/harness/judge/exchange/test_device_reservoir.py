@@ -12,9 +12,9 @@ import torch
 from harness.judge.exchange.case_pool import CasePool
 from harness.judge.exchange.device_copies import copy
 from harness.judge.exchange.device_link import DeviceLink
+from harness.judge.exchange.device_reservoir import MOST_EACH_BYTES, DeviceReservoir
 from harness.judge.exchange.device_slots import DeviceSlots
-from harness.judge.exchange.held_on_device import MOST_EACH_BYTES, HeldOnDevice
-from harness.judge.exchange.held_outputs import MOST_HELD
+from harness.judge.exchange.output_reservoir import MOST_HELD
 from harness.wire.device_memory import STEP
 from harness.wire.layouts import dense_layout, plan_layout
 from harness.workers.device_commands import ShownHost
@@ -49,14 +49,14 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
     pool = CasePool("default", {"outputs": OUTPUTS, "held_bytes": OUTPUTS["bytes"]})
     slots, link, worker = object.__new__(DeviceSlots), object.__new__(DeviceLink), Told()
     slots._pool, slots._leaves, slots._stride = pool, OUTPUTS["leaves"], pool.slot_bytes
-    slots._held = torch.zeros(CALLS * pool.slot_bytes, dtype=torch.uint8)
+    slots._memory = torch.zeros(CALLS * pool.slot_bytes, dtype=torch.uint8)
     memory = torch.zeros(STEP, dtype=torch.uint8)
     link._allocations, link._starts = {STEP: (1, STEP)}, {1: STEP}
     link._mapped = {(STEP, STEP): memory}
-    held = HeldOnDevice(pool, looks=looks)
+    held = DeviceReservoir(pool, looks=looks)
     for burst in range(bursts):
-        held.tell(worker, 1.0)  # type: ignore[arg-type]
-        said, worker.host._outputs = [], []
+        held.announce(worker, 1.0)  # type: ignore[arg-type]
+        said, worker.host._held = [], []
         for call in range(burst * CALLS, (burst + 1) * CALLS):
             number = place(call, worker.holds)
             start = number * EACH
@@ -64,13 +64,13 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
             memory[start + 96 : start + 104].view(torch.int64)[:] = call
             at = STEP + start
             said += [[at, [1, 4] if call % 2 else None], [0, None], [at + 96, None]]
-            worker.host._outputs.append([number])
-        slots._lie = []
-        copy(slots._copies(link, said, CALLS))
-        slots._order()
-        held.draw(slots, slots._lie, CALLS)
-    held.look()
-    return held.kept, worker
+            worker.host._held.append([number])
+        slots._places = []
+        copy(slots._plan_copies(link, said, CALLS))
+        slots._reorder()
+        held.draw(slots, slots._places, CALLS)
+    held.compare_all()
+    return held.intact, worker
 
 
 def test_fresh_outputs_are_kept_in_all_strides() -> None:
@@ -101,11 +101,11 @@ def test_a_baseline_holds_as_many_and_nobody_looks() -> None:
 
 def test_nothing_is_held_where_one_output_is_very_large() -> None:
     pool = CasePool("default", {"outputs": OUTPUTS, "held_bytes": MOST_EACH_BYTES + 1})
-    held, slots, worker = HeldOnDevice(pool, looks=True), object.__new__(DeviceSlots), Told()
+    held, slots, worker = DeviceReservoir(pool, looks=True), object.__new__(DeviceSlots), Told()
     held.draw(slots, [], CALLS)
-    held.tell(worker, 1.0)  # type: ignore[arg-type]
-    held.look()
-    assert held.kept
+    held.announce(worker, 1.0)  # type: ignore[arg-type]
+    held.compare_all()
+    assert held.intact
     assert not worker.orders
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from ...wire import buffers
 from ...wire.layouts import contiguous_strides
-from . import worker_memory
+from .worker_outputs import write_memory
 
 if TYPE_CHECKING:
     import torch
 
-    from .calls import Shown
+    from .worker_outputs import OutputPlace
 
 MOST_CHANGED = 4  # calls of a turn; one element of a buffer that serves again is enough
 CHANGED = (
@@ -29,18 +29,18 @@ CHANGED = (
 )
 
 
-def change(process: int, calls: Sequence[tuple[Sequence[Shown], Sequence[int]]]) -> None:
+def change(process: int, calls: Sequence[tuple[Sequence[OutputPlace], Sequence[int]]]) -> None:
     """Write one element of each output of some of these calls, for which the process is stopped.
     Beside the outputs of a call stand the numbers of those that are left alone. Raises OSError,
     EFAULT where nobody may write."""
-    for outputs, but in random.sample(calls, min(MOST_CHANGED, len(calls))):
+    for outputs, exempt in random.sample(calls, min(MOST_CHANGED, len(calls))):
         for number, one in enumerate(outputs):
-            if one.size and number not in but:
+            if one.size and number not in exempt:
                 where, item = _element(one)
-                worker_memory.write(process, where, bytes([buffers.FILL]) * item)
+                write_memory(process, where, bytes([buffers.FILL]) * item)
 
 
-def shared(outputs: Sequence[Shown], together: Sequence[int]) -> tuple[int, int] | None:
+def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tuple[int, int] | None:
     """Two outputs of a call that lie in the same memory, and in the reference do not: who changes
     one changes the other. together: see InputSet. Those with gaps may lie in each other's."""
     plain = [n for n in range(len(together)) if outputs[n].strides is None and outputs[n].size]
@@ -52,7 +52,7 @@ def shared(outputs: Sequence[Shown], together: Sequence[int]) -> tuple[int, int]
     return None
 
 
-def shows(output: torch.Tensor) -> bool:
+def shows_change(output: torch.Tensor) -> bool:
     """Whether an output has an element that was written so."""
     import torch
 
@@ -60,7 +60,7 @@ def shows(output: torch.Tensor) -> bool:
     return bool((flat == buffers.FILL).all(dim=1).any())
 
 
-def _element(one: Shown) -> tuple[int, int]:
+def _element(one: OutputPlace) -> tuple[int, int]:
     """Address and bytes of one of its elements."""
     shape = one.leaf["shape"]
     strides = one.strides or contiguous_strides(shape)

@@ -6,7 +6,12 @@ from collections import Counter
 
 import pytest
 
-from harness.judge.exchange.held_outputs import HELD_BYTES, MOST_HELD, Drawn, HeldOutputs
+from harness.judge.exchange.output_reservoir import (
+    HELD_BYTES,
+    MOST_HELD,
+    OutputReservoir,
+    Selection,
+)
 from harness.workers import gate
 
 TURNS, TIMES = 40, 400
@@ -14,7 +19,7 @@ TURNS, TIMES = 40, 400
 
 def held_after(turns: int, each_bytes: int, calls: int = 2) -> list[tuple[int, int]]:
     """(turn, call) of what is held in the end; the worker's list is the judge's."""
-    held, theirs, seen = HeldOutputs[tuple[int, int]](each_bytes), list[tuple[int, int]](), []
+    held, theirs, seen = OutputReservoir[tuple[int, int]](each_bytes), list[tuple[int, int]](), []
     for turn in range(turns):
         if (drawn := held.draw(range(calls))) is None:
             continue
@@ -43,7 +48,7 @@ def test_there_are_fewer_of_large_ones(each_bytes: int, count: int) -> None:
 
 
 def test_what_is_replaced_is_handed_back() -> None:
-    held = HeldOutputs[str](HELD_BYTES)
-    assert held.put(Drawn(0, [1]), ["a"]) == []
-    assert held.put(Drawn(0, [0]), ["b"]) == ["a"]
+    held = OutputReservoir[str](HELD_BYTES)
+    assert held.put(Selection(0, [1]), ["a"]) == []
+    assert held.put(Selection(0, [0]), ["b"]) == ["a"]
     assert held.all_are("b".__eq__)

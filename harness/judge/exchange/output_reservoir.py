@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Selection:
     """Calls of a turn whose outputs are held on to. place: of the first among those held before,
     where it takes the place of another one, or comes after the last."""
 
@@ -30,7 +30,7 @@ class Drawn:
         return self.place << gate.CALL_BITS | sum(1 << call for call in self.calls)
 
 
-class HeldOutputs(Generic[T]):
+class OutputReservoir(Generic[T]):
     """A few outputs of all turns so far, each turn as likely: which of them will be looked at again
     is drawn when they are there. As many are held from the first turn on, so that the worker's heap
     does not grow later. T: what the judge keeps of one. most_bytes: of all together."""
@@ -41,22 +41,22 @@ class HeldOutputs(Generic[T]):
         self._held: list[T] = []
         self._turns = 0
 
-    def draw(self, calls: range) -> Drawn | None:
+    def draw(self, calls: range) -> Selection | None:
         """Of a turn that has just ended: which of its calls are held on to, if any."""
         self._turns += 1
         free = self._room - len(self._held)
         if free:
-            return Drawn(len(self._held), random.sample(calls, min(free, len(calls))))
+            return Selection(len(self._held), random.sample(calls, min(free, len(calls))))
         if random.random() * self._turns < self._room:
-            return Drawn(random.randrange(self._room), [random.choice(calls)])
+            return Selection(random.randrange(self._room), [random.choice(calls)])
         return None
 
-    def put(self, drawn: Drawn, some: list[T]) -> list[T]:
-        """Take what the judge keeps of these; those whose places they take."""
-        replaced = self._held[drawn.place : drawn.place + len(some)]
-        self._held[drawn.place : drawn.place + len(some)] = some
+    def put(self, selection: Selection, copies: list[T]) -> list[T]:
+        """Take what the judge keeps of these, and return those whose places they take."""
+        replaced = self._held[selection.place : selection.place + len(copies)]
+        self._held[selection.place : selection.place + len(copies)] = copies
         return replaced
 
-    def all_are(self, right: Callable[[T], bool]) -> bool:
+    def all_are(self, intact: Callable[[T], bool]) -> bool:
         """Whether it is so of each one that is held."""
-        return all(right(one) for one in self._held)
+        return all(intact(one) for one in self._held)

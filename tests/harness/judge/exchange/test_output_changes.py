@@ -10,37 +10,37 @@ import os
 import pytest
 import torch
 
-from harness.judge.exchange import used_outputs
-from harness.judge.exchange.calls import Shown
+from harness.judge.exchange import output_changes
+from harness.judge.exchange.worker_outputs import OutputPlace
 
 
-def shown(tensor: torch.Tensor) -> Shown:
+def shown(tensor: torch.Tensor) -> OutputPlace:
     leaf = {"shape": list(tensor.shape), "nbytes": tensor.nbytes}
     strides = None if tensor.is_contiguous() else list(tensor.stride())
-    return Shown(tensor.data_ptr(), tensor.nbytes, strides, leaf)
+    return OutputPlace(tensor.data_ptr(), tensor.nbytes, strides, leaf)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.uint8])
 def test_one_element_of_each_is_changed(dtype: torch.dtype) -> None:
-    some = [torch.zeros(7, 5, dtype=dtype) for _ in range(used_outputs.MOST_CHANGED)]
-    used_outputs.change(os.getpid(), [([shown(each)], ()) for each in some])
-    assert all(used_outputs.shows(each) for each in some)
+    some = [torch.zeros(7, 5, dtype=dtype) for _ in range(output_changes.MOST_CHANGED)]
+    output_changes.change(os.getpid(), [([shown(each)], ()) for each in some])
+    assert all(output_changes.shows_change(each) for each in some)
     assert all(int((each != 0).sum()) == 1 for each in some)
 
 
 def test_what_lies_between_the_elements_stays() -> None:
     whole = torch.zeros(8, 6)
     for _ in range(30):
-        used_outputs.change(os.getpid(), [([shown(whole.t()[::2])], ())])
+        output_changes.change(os.getpid(), [([shown(whole.t()[::2])], ())])
     assert bool((whole[:, 1::2] == 0).all())
-    assert used_outputs.shows(whole.t()[::2])
+    assert output_changes.shows_change(whole.t()[::2])
 
 
 def test_some_are_left_alone() -> None:
     one, other, empty = torch.zeros(3), torch.zeros(3), torch.zeros(0)
-    used_outputs.change(os.getpid(), [([shown(one), shown(other), shown(empty)], [0])])
-    assert not used_outputs.shows(one)
-    assert used_outputs.shows(other)
+    output_changes.change(os.getpid(), [([shown(one), shown(other), shown(empty)], [0])])
+    assert not output_changes.shows_change(one)
+    assert output_changes.shows_change(other)
 
 
 def test_where_nobody_may_write_an_error_says_so() -> None:
@@ -49,13 +49,13 @@ def test_where_nobody_may_write_an_error_says_so() -> None:
     assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), mmap.PAGESIZE, 1) == 0
     leaf = {"shape": [4], "nbytes": 16}
     with pytest.raises(OSError) as raised:
-        used_outputs.change(os.getpid(), [([Shown(address, 16, None, leaf)], ())])
+        output_changes.change(os.getpid(), [([OutputPlace(address, 16, None, leaf)], ())])
     assert raised.value.errno == errno.EFAULT
 
 
 def test_two_outputs_in_one_memory_are_found() -> None:
     whole, empty = torch.zeros(8), torch.zeros(0)
     parts = [shown(whole[:4]), shown(empty), shown(whole[4:]), shown(whole[3:5])]
-    assert used_outputs.shared(parts[:3], [0, 1, 2]) is None
-    assert used_outputs.shared(parts, [0, 1, 2, 3]) == (0, 3)
-    assert used_outputs.shared(parts, [0, 1, 0, 0]) is None
+    assert output_changes.find_overlap(parts[:3], [0, 1, 2]) is None
+    assert output_changes.find_overlap(parts, [0, 1, 2, 3]) == (0, 3)
+    assert output_changes.find_overlap(parts, [0, 1, 0, 0]) is None

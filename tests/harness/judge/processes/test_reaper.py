@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.judge.device.machine import Machine
-from harness.judge.processes import reaping
-from harness.judge.processes.reaping import Reaper
+from harness.judge.processes import reaper
+from harness.judge.processes.reaper import Reaper
 from harness.judge.processes.worker import Worker
 
 
@@ -47,9 +47,9 @@ def test_no_more_than_a_few_are_held(started: Callable[[], Worker]) -> None:
     started().close()
     before, workers = descriptors(), Reaper()
     most = []
-    for _ in range(3 * reaping.MOST):
+    for _ in range(3 * reaper.MOST):
         workers.add(started())
         most.append(descriptors() - before)
-    assert max(most) == most[reaping.MOST - 1]
+    assert max(most) == most[reaper.MOST - 1]
     workers.wait()
     assert descriptors() == before

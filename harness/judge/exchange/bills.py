@@ -14,18 +14,19 @@ import time
 
 from ...wire import memory_files
 from ..processes.freezing import is_running
-from .calls import Caller, Shown
+from .calls import Caller
 from .case_pool import CasePool
 from .input_sets import InputSet
+from .worker_outputs import OutputPlace
 
 PAGE_WORDS = 512  # of 64 bits, in the smallest page
 
 
-class ByBill(Caller):
+class BilledCaller(Caller):
     """The worker sleeps between calls, and pays with processor time."""
 
     def _link(self, pool: CasePool) -> list[int]:
-        self._table, self._wake, self._followed = (
+        self._table, self._wake, self._orders = (
             Table(int(self._layout["bytes"])),
             os.eventfd(0, os.EFD_CLOEXEC),
             0,
@@ -33,36 +34,36 @@ class ByBill(Caller):
         self._there: InputSet | None = None  # of which the inputs are there, unspoilt
         return [self._table.fd, self._wake]
 
-    def _give(self, held: InputSet | None) -> int:
-        if held is not None and held is not self._there:
-            self._table.put(held)
-            self._there = held
-        self._followed += 1
+    def _hand_over(self, input_set: InputSet | None) -> int:
+        if input_set is not None and input_set is not self._there:
+            self._table.put(input_set)
+            self._there = input_set
+        self._orders += 1
         began = time.perf_counter_ns()
         os.eventfd_write(self._wake, 1)
         return began
 
-    def _answered(self) -> bool:
-        return self._gate.done >= self._followed
+    def _is_done(self) -> bool:
+        return self._gate.done >= self._orders
 
-    def _so_far(self) -> tuple[int, int]:
+    def _usage(self) -> tuple[int, int]:
         """Once all its threads sleep: one that goes on after it was said that all is done is waited
         for. The kernel brings a running thread's part of the bill up to date at its ticks only,
         which are milliseconds apart."""
         while is_running(self._process):
-            self._in_time()
-        return super()._so_far()
+            self._check_deadline()
+        return super()._usage()
 
-    def _collect(self, slot: memoryview | None) -> list[Shown]:
-        shown = self._shown()
+    def _collect(self, slot: memoryview | None) -> list[OutputPlace]:
+        places = self._outputs.places(self._gate)
         if slot is None:
-            return shown
+            return places
         self._table.spoil()  # an output that is no copy but the inputs' own pages changes with them
         self._there = None
-        self._read(shown, slot)
-        return shown
+        self._outputs.read(places, slot)
+        return places
 
-    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+    def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
         return bill_ns
 
     def close(self) -> None:
@@ -79,11 +80,11 @@ class Table:
         self._view = memoryview(memory_files.map_shared(self.fd, self._size))
         memory_files.seal_for_others(self.fd)
 
-    def put(self, held: InputSet) -> None:
+    def put(self, input_set: InputSet) -> None:
         """Make these the inputs that are there."""
-        done, size = 0, int(held.layout["bytes"])
+        done, size = 0, int(input_set.layout["bytes"])
         while done < size:
-            read = os.preadv(held.file.fd, [self._view[done:size]], held.base + done)
+            read = os.preadv(input_set.file.fd, [self._view[done:size]], input_set.base + done)
             if not read:
                 raise ValueError(f"{size} bytes of inputs where there are {done}")
             done += read

@@ -1,0 +1,273 @@
+"""What an output may be off by, derived from the framework's own error.
+
+The error is norm-wise, relative to the reference, per tensor and per row; it may be a small
+multiple of the framework's own rounding error in the same dtype, or a floor for honest arithmetic:
+floor = 2 u + v sqrt(K),    limit = max(k * error(framework), floor), u the unit roundoff of the
+output's dtype, v that of the accumulator (float32 at least), K the reduction length, k 4 (float32,
+float64), 3 (16 bit) or 2 (8 bit). A plain sequential sum of K terms of one sign is off by about v
+sqrt(K / 3) (each partial sum rounds once, independently), so the floor holds 1.7 times that; and
+with few rows more, since their norm may be small by chance while rounding errors are those of the
+terms (see few_rows_growth). No single element may be off by more than 8 floor (|r| + rms(r)), or k
+times the framework's own worst.
+
+Where arithmetic leaves no choice, it must be exact: integers and booleans are equal to the
+reference's or, where rounding decides (an argmax), the framework's; results of operators that only
+move or compare values are equal; and on small integers whose results the framework represents
+exactly an element may be off by its own rounding alone.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from .decades import Decade
+from .distance import all_finite, apart, dtype_name, measure, real, rms, rms_of
+from .small_values import Faint
+
+if TYPE_CHECKING:
+    import torch
+
+ROW_FACTOR = 8.0
+CAP_FACTOR = 8.0
+# by how much chance may make a draw smaller than usual: of one normal value some 1 in 1,000 is; and
+# times what a quarter of the draws are below, the most that is usual
+MAX_RELAXATION, ALIKE = 1e3, 64.0
+# of n draws of one normal value some 1.6 n / f are below twice an f-th of the usual size: times n
+# over those that are, what a draw beside which there are others may be smaller by chance
+NOT_ALONE = 6.0
+# where few rows are allowed so many times the floor, an error that neighbours do not share is
+# measured by itself; the relative difference of two draws' sizes that are not so by chance
+MOST_APART, ALIKE_SIZES = 4.0, 0.02
+ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
+    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
+    "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3, "complex64": 2.0**-24, "complex128": 2.0**-53,
+}  # fmt: skip
+Rule = Literal["rounding", "integers", "equal"]
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What an output may be off by: derived once from the framework's own error.
+
+    norm, row: relative, of the whole and of a row. element: times (|r| + rms(r)), of one element;
+    least: absolute, what one element may be off by in any case. rule: "integers" allows an element
+    its own rounding, "equal" nothing. faint: elements that none of these limits would miss, see
+    there. apart: as norm, of what neighbours along a row do not share. decades: as faint, wherever
+    such elements lie in a draw.
+    """
+
+    norm: float
+    row: float
+    element: float
+    least: float
+    framework_error: float
+    rule: Rule = "rounding"
+    faint: tuple[Faint, ...] = ()
+    apart: float = math.inf
+    decades: tuple[Decade, ...] = ()
+
+
+def floor(dtype: str, reduction: int, growth: float = 1.0) -> float:
+    """2 u + growth v sqrt(K). growth: above 1 where rounding errors of a sum repeat or meet larger
+    terms than the result shows."""
+    return 2 * ROUNDOFF[dtype] + growth * min(ROUNDOFF[dtype], ROUNDOFF["float32"]) * math.sqrt(
+        max(reduction, 1)
+    )
+
+
+def few_rows_growth(shape: Sequence[int]) -> float:
+    """The least growth for an output of this shape, unless it is steady: 16 / sqrt(rows), where it
+    is above 1.
+
+    Simulated: of 80,000 plain float32 sums of 96 normal terms, spread along one row, one was off by
+    8.2e-6 of its norm (14 times v sqrt(K)), and 6 % by more than 2 u + v sqrt(K); of 7 rows 8.2e-7;
+    of 64 rows 3.2e-7, half of it."""
+    count = math.prod(shape)
+    rows = count // max(1, shape[-1]) if len(shape) > 1 else count
+    return max(1.0, 16.0 / math.sqrt(max(rows, 1)))
+
+
+def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two draws of an output of few rows resemble each other: its terms do not cancel, so
+    its norm is not small by chance (a loss, a mean of positive values). For others it does not
+    matter."""
+    one, other = real(one), real(other)
+    return rms_of(lambda a, b: a - b, one, other) <= 0.1 * rms_of(lambda a, b: a + b, one, other)
+
+
+def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
+    """What an output allows errors that neighbours do not share: as many rows do, where it has few
+    and each has the same size in two draws. Then no size is small by chance, and what is large
+    beside it comes from sums over a row, which all of it shares. Infinite for others."""
+    one, other = real(one), real(other)
+    if few_rows_growth(one.shape) <= MOST_APART or one.dim() < 2 or not one.is_floating_point():
+        return math.inf
+    sizes = [t.reshape(-1, t.shape[-1]).double().square().mean(1).sqrt() for t in (one, other)]
+    alike = (sizes[0] - sizes[1]).abs() <= ALIKE_SIZES * sizes[0]
+    return 1.0 if bool(alike.all()) else math.inf
+
+
+def are_predictable(draws: Sequence[torch.Tensor], allowance: Allowance) -> bool:
+    """Whether draws of an output differ by no more than it may be off by: a constant would then
+    pass for it."""
+    if not draws[0].is_floating_point() or not draws[0].numel():
+        return False
+    spreads = [
+        rms_of(lambda x, y: x - y, a, b) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)
+    ]
+    return max(spreads) <= allowance.norm * min(map(rms, draws))
+
+
+def element_cap(dtype: str, allowance: Allowance) -> tuple[float, float]:
+    """(slope, offset): an element may be off by slope |r| + offset rms(r), or by
+    allowance.least."""
+    if allowance.rule != "integers":
+        return allowance.element, allowance.element
+    unit = ROUNDOFF[dtype]
+    return 0.75 * unit, 16 * min(unit, ROUNDOFF["float32"])
+
+
+def framework_factor(dtype: str) -> float:
+    """k: how many times the framework's own error a candidate may be off by."""
+    return (
+        4.0
+        if ROUNDOFF[dtype] <= ROUNDOFF["float32"]
+        else 3.0
+        if ROUNDOFF[dtype] <= ROUNDOFF["bfloat16"]
+        else 2.0
+    )
+
+
+def derive(
+    expected: torch.Tensor,
+    framework: torch.Tensor,
+    reduction: int,
+    rule: Rule = "rounding",
+    growth: float = 1.0,
+    relief: float = 1.0,
+    *,
+    steady: bool = False,
+    pointwise: bool = False,
+    single: float = math.inf,
+    times: float = math.inf,
+) -> Allowance:
+    """Measure the framework's error for an output and derive what a candidate may be off by.
+
+    rule: asked for; it holds only where the framework itself is exact. growth: see floor(). relief:
+    multiplies the floor, where the inputs were scaled down and what matters is the error at the
+    task's own scale. steady: its size is not small by chance, see there. pointwise: each element
+    stands for itself, so that what is few are elements and not rows. single: the growth, where it
+    is less, that holds for errors which neighbours do not share. times: at
+    most so many times the framework's error, where an output has so many elements alike that it
+    says what others make.
+    """
+    expected, framework = real(expected), real(framework)
+    if not framework.is_floating_point():
+        return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
+    import torch
+
+    dtype, apart_growth = dtype_name(framework), max(growth, single)
+    growth = max(
+        growth,
+        1.0 if steady else few_rows_growth((expected.numel(), 1) if pointwise else expected.shape),
+    )
+    base = floor(dtype, reduction, growth) * relief
+    factor = min(times, framework_factor(dtype))
+    if not (all_finite(expected) and all_finite(framework)):
+        finite = torch.isfinite(expected) & torch.isfinite(framework)
+        expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)
+    distance = measure(framework, expected)
+    worst_row = float(distance.rows.max()) if distance.rows.numel() else 0.0
+    return Allowance(
+        max(factor * distance.error, base),
+        ROW_FACTOR * max(worst_row, base),
+        CAP_FACTOR * base,
+        factor * distance.worst,
+        distance.error,
+        rule if distance.worst == 0.0 else "rounding",
+        apart=max(
+            factor * apart(framework, expected), floor(dtype, reduction, apart_growth) * relief
+        )
+        if apart_growth < growth
+        else math.inf,
+    )
+
+
+@dataclass(frozen=True)
+class TypicalSize:
+    """The root mean square over many draws of one output, and that of each, in order; 0 where each
+    draw tells as much by itself."""
+
+    rms: float = 0.0
+    sizes: tuple[float, ...] = ()
+
+    def relaxation(self, size: float) -> float:
+        """By how much a draw of this size may be smaller than usual by chance. One of all draws may
+        be small; where others are no larger it is the task that draws such, and zeros would pass
+        for them."""
+        factor = min(MAX_RELAXATION, max(1.0, self.rms / max(size, 1e-300)))
+        below = bisect.bisect_right(self.sizes, 2 * size)
+        if factor == 1.0 or below < 2:
+            return factor
+        return min(factor, max(1.0, NOT_ALONE * len(self.sizes) / below))
+
+
+def for_timed_call(allowance: Allowance, expected: torch.Tensor, typical: TypicalSize) -> Allowance:
+    """What holds for an expectation that was rounded once more, and for whose inputs no allowance
+    was derived: one unit roundoff on top, and relative to the usual size where few rows are small
+    by chance (see typical_size)."""
+    unit = ROUNDOFF.get(dtype_name(expected), 0.0)
+    factor = typical.relaxation(rms(expected)) if typical.rms else 1.0
+    return replace(
+        allowance,
+        norm=allowance.norm * factor + unit,
+        row=allowance.row * factor + 2 * unit,
+        element=allowance.element * factor,
+        apart=allowance.apart * factor + unit,
+    )
+
+
+def typical_size(draws: Sequence[torch.Tensor]) -> TypicalSize:
+    """What is usual for one output, over many draws. Where draws are of different sizes by
+    themselves and not by chance, the largest say nothing about the others: then what a small draw
+    shows, generously (a quarter of the draws of one normal value are below a third of the usual
+    size)."""
+    if few_rows_growth(draws[0].shape) == 1.0:
+        return TypicalSize()
+    sizes = sorted(filter(None, map(rms, draws))) or [0.0]
+    typical = min(math.hypot(*sizes) / math.sqrt(len(draws)), ALIKE * sizes[len(sizes) // 4])
+    return TypicalSize(typical, tuple(sizes)) if math.isfinite(typical) else TypicalSize()
+
+
+def widen(a: Allowance, factor: float = 2.0) -> Allowance:
+    """So many times as much in everything, and nothing is asked of faint elements."""
+    return replace(
+        a,
+        norm=factor * a.norm,
+        row=factor * a.row,
+        element=factor * a.element,
+        least=factor * a.least,
+        faint=(),
+        apart=factor * a.apart,
+        decades=(),
+    )
+
+
+def envelope(a: Allowance, b: Allowance) -> Allowance:
+    """The larger of both in everything."""
+    return Allowance(
+        max(a.norm, b.norm),
+        max(a.row, b.row),
+        max(a.element, b.element),
+        max(a.least, b.least),
+        max(a.framework_error, b.framework_error),
+        a.rule if a.rule == b.rule else "rounding",
+        a.faint,
+        max(a.apart, b.apart),
+        a.decades,
+    )

@@ -1,0 +1,286 @@
+"""One case of one candidate on all its checking sets: in bursts, after changes of the parameters,
+and again and again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, TypeVar
+
+from ...types import Case, CaseResult
+from ...wire.nesting import tensors_of
+from ..attribution import own_work
+from ..candidate_workers import LOAD_SECONDS, call_seconds, set_state
+from ..correctness import oracle
+from ..correctness.distance import same_bits
+from ..errors import WorkerFailed
+from ..exchange import bursts
+from ..exchange.case_pool import CasePool
+from ..exchange.input_sets import InputSet
+from ..exchange.slots import BurstResult, Slots
+from ..failures import Failure
+from ..processes.worker import Worker
+from ..stage_context import StageContext
+from ..tasks.input_families import UNEVEN
+from . import configurations
+from .mismatches import Mismatches, describe_setting
+
+T = TypeVar("T")
+DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
+# A set whose values are told holds less, and a call of the reference takes less: drawing it must
+# cost little beside the check
+SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
+# families whose results differ from set to set and must be right
+VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", *UNEVEN)
+# how long the same inputs are repeated; in a search, whose winner is checked again anyway
+REPEATED_BURSTS, REPEATING_SECONDS, SEARCH_REPEATING_SECONDS = 12, 0.5, 0.15
+
+
+@dataclass
+class CaseCheck:
+    """One case of one candidate, and what its sets have shown so far."""
+
+    context: StageContext
+    case: Case
+    pool: CasePool
+    worker: Worker
+    slots: Slots
+    reproducible: bool = True
+    # operators of the framework that computed something, with their calls
+    library: Counter[str] = field(default_factory=Counter)
+    # of autotuned kernels: which were verified
+    configurations: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.mismatches = Mismatches(self.case.name, self.pool.results, self.context.bitwise)
+
+    def result(self) -> CaseResult:
+        """Of a case that is right. Raises Failure."""
+        self.check_sets()
+        if self.mismatches.wrong:
+            self.fail()
+        self.repeat()
+        if self.context.place.worker == "interpreted":
+            self.configurations = configurations.check(
+                self.context, self.case, self.pool, self.worker, self.call_once
+            )
+        worst = self.mismatches.worst
+        return replace(
+            unjudged(self.case),
+            correct=True,
+            error=worst.error,
+            framework_error=worst.framework_error,
+            tolerance=worst.limit,
+            bitwise_equal_to_eager=all(f.bitwise_equal for f in self.mismatches.findings),
+            bitwise_reproducible=self.reproducible,
+        )
+
+    def check_sets(self) -> None:
+        """After a first wrong result the other families are still tried for a while: which of them
+        fail says what is wrong."""
+        began = time.monotonic()
+        by_state: dict[int, list[list[InputSet]]] = {}
+        for state in dict.fromkeys(s for s, _ in self.pool.checking):
+            sets = [input_set for s, input_set in self.pool.checking if s == state]
+            by_state[state] = [sets[start : start + 2] for start in range(0, len(sets), 2)]
+        longer_pairs = _pairs_in_longer_bursts(
+            [pair for pairs in by_state.values() for pair in pairs]
+        )
+        for state, pairs in by_state.items():
+            self._guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
+            for pair in pairs:
+                if self.mismatches.wrong and (
+                    state or time.monotonic() - began > DIAGNOSIS_SECONDS
+                ):
+                    return
+                try:
+                    self._check_pair(
+                        pair, changed=bool(state), longer=any(pair is one for one in longer_pairs)
+                    )
+                except Failure:
+                    if not self.mismatches.wrong:
+                        raise
+                    return
+
+    def repeat(self) -> None:
+        """The same inputs again and again, on several threads where the machine has them: a result
+        that moves is a race."""
+        # an interpreter runs one program instance after the other
+        if self.context.place.mode != "execute":
+            return
+        cpus = sorted(os.sched_getaffinity(0))
+        _, input_set = self.pool.checking[0]
+        doing = f"repeated on {len(cpus)} threads"
+        self._guard(doing, lambda: set_state(self.worker, self.pool, 0))
+        self._guard(
+            doing,
+            lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=len(cpus), cpus=cpus),
+        )
+        searching = self.context.request.purpose == "search"
+        most_s = SEARCH_REPEATING_SECONDS if searching else REPEATING_SECONDS
+        earlier: dict[int, Any] = {}
+        began = time.monotonic()
+        for _ in range(REPEATED_BURSTS):
+            with self.context.between_timings():
+                self._compare_again(input_set, doing, earlier)
+            if time.monotonic() - began > most_s:
+                break
+        cpu = self.context.task.timing_cpus
+        self._guard(
+            doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu)
+        )
+
+    def _compare_again(self, input_set: InputSet, doing: str, earlier: dict[int, Any]) -> None:
+        """One more burst of what was right before. earlier: its outputs so far, by number."""
+        self._burst([input_set], [0] * bursts.CHECK_CALLS, doing)
+        for outputs in self._outputs(bursts.CHECK_CALLS):
+            for number, output in enumerate(outputs):
+                if number in earlier and same_bits(output, earlier[number]):
+                    continue
+                self.reproducible &= number not in earlier
+                earlier.setdefault(number, output.clone())
+                finding = oracle.compare(
+                    output,
+                    input_set.expectation(number, output),
+                    input_set.allowances[number],
+                    input_set.framework[number],
+                )
+                if finding.signal is not None:
+                    text = (
+                        f"case {self.case.name}, {doing}: right before, and now output "
+                        f"{number}: {finding.detail}"
+                    )
+                    self.mismatches.wrong.append(("wrong.race", text, finding))
+                    self.fail()
+
+    def call_once(self, input_set: InputSet, doing: str) -> None:
+        """One more call on inputs that were right before. Raises Failure."""
+        self._burst([input_set], [0], doing)
+        for number, output in enumerate(self._outputs(1)[0]):
+            self.mismatches.add(number, output, input_set, [], changed=False, repeated=False)
+        if self.mismatches.wrong:
+            name, text, finding = self.mismatches.wrong[0]
+            self.mismatches.wrong[0] = (name, f"{doing}: {text}", finding)
+            self.fail()
+
+    def fail(self) -> NoReturn:
+        """Raise the failure of the first wrong result, with values where these may be told."""
+        raise self.mismatches.failure(*self._example())
+
+    def _example(self) -> tuple[str, str]:
+        """Values of the output that was wrong first, on inputs that nobody is judged on: the worst
+        elements, and the first wrong rows with their inputs. Those of checking sets are not told:
+        the same sets judge the next candidates, which could know them by heart. "" where no such
+        inputs can be had cheaply, or this output is right there."""
+        large = self.pool.set_bytes > SHOWN_BYTES or self.pool.call_s > SHOWN_SECONDS
+        if self.mismatches.first is None or self.case.held_out or large:
+            return "", ""
+        (family, number), drawer = self.mismatches.first, self.context.task.drawer
+        if 2 * self.pool.set_bytes > drawer.free_bytes():
+            return "", ""
+        try:
+            input_set = drawer.draw_example(self.pool, family)
+            self._guard("constructed", lambda: set_state(self.worker, self.pool, 0))
+            self._burst([input_set], [0], f"{family} inputs")
+        # it is wrong already, and what happens here adds nothing but values
+        except (Failure, WorkerFailed):
+            return "", ""
+        output, allowed, framework = (
+            self._outputs(1)[0][number],
+            input_set.allowances[number],
+            input_set.framework[number],
+        )
+        expected = input_set.expectation(number, output)
+        values = oracle.worst_values(output, expected, allowed, framework)
+        if not values:
+            return "", ""
+        inputs = tensors_of(input_set.file.value(input_set.layout, input_set.base))
+        rows = oracle.first_wrong_rows(output, expected, allowed, inputs, framework)
+        return (
+            f"output {number}: {values}",
+            f"case {self.case.name}, {family} inputs drawn for this message alone, output "
+            f"{number}, {rows}",
+        )
+
+    def _check_pair(self, pair: list[InputSet], *, changed: bool, longer: bool) -> None:
+        """Two sets and the first again, so that held, stale and unstable outputs show; some in a
+        longer burst, so that an output which lasts for a few calls only shows, too. How much longer
+        nobody knows, who could count."""
+        first, calls = not self.mismatches.findings, bursts.CHECK_CALLS
+        if longer:
+            most = most_held_calls(self.context, self.pool)
+            calls = max(calls, most - secrets.randbelow(max(1, most // 3)))
+        order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
+        order += [
+            secrets.randbelow(len(pair)) for _ in range(calls - len(order))
+        ]  # no period, which a ring of outputs could share
+        doing = describe_setting([input_set.family for input_set in pair], changed=changed)
+        with self.context.between_timings():
+            self._compare(pair, order, doing, first=first, changed=changed)
+
+    def _compare(
+        self, pair: list[InputSet], order: list[int], doing: str, *, first: bool, changed: bool
+    ) -> None:
+        result = self._burst(pair, order, doing, record=first)
+        self.library.update(own_work.library_calls(result.data))
+        outputs = self._outputs(len(order))
+        for index, own in enumerate(outputs):
+            repeated = index >= len(pair)
+            if repeated and all(
+                same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)
+            ):
+                continue
+            self.reproducible &= not repeated
+            others = [other for other in pair if other is not pair[order[index]]]
+            for number, output in enumerate(own):
+                self.mismatches.add(
+                    number, output, pair[order[index]], others, changed=changed, repeated=repeated
+                )
+
+    def _burst(
+        self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False
+    ) -> BurstResult:
+        seconds = max(
+            self.context.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s)
+        )
+        return self._guard(
+            doing,
+            lambda: bursts.run(
+                self.worker, self.slots, self.case.name, sets, order, seconds, record=record
+            ),
+        )
+
+    def _guard(self, doing: str, action: Callable[[], T]) -> T:
+        return self.context.guard(f"case {self.case.name}, {doing}", self.worker, action)
+
+    def _outputs(self, calls: int) -> list[list[Any]]:
+        return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
+
+
+def unjudged(case: Case) -> CaseResult:
+    """What is known of a case before anything of it was judged."""
+    return CaseResult(
+        case.name,
+        case.weight,
+        case.protected,
+        case.held_out,
+        arguments=dict(case.arguments) if case.held_out else {},
+    )
+
+
+def most_held_calls(context: StageContext, pool: CasePool) -> int:
+    """Outputs that are held at once in the longer bursts; fewer large ones in a search."""
+    searching = context.request.purpose == "search"
+    most_bytes = bursts.SEARCH_HELD_BYTES if searching else bursts.HELD_BYTES
+    return bursts.retained_calls(pool, context.place.patience_s, most_bytes)
+
+
+def _pairs_in_longer_bursts(pairs: list[list[InputSet]]) -> list[list[InputSet]]:
+    """The first of these pairs, and one of the others in which results differ from call to call:
+    the longer bursts."""
+    others = [pair for pair in pairs[1:] if all(input_set.family in VARIED for input_set in pair)]
+    return pairs[:1] + ([secrets.choice(others)] if others else [])

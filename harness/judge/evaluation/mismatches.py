@@ -1,0 +1,143 @@
+"""What the outputs of one case show, set by set: which are wrong, how, and with which families of
+inputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...types import Signal
+from ...wire.nesting import tensors_of
+from ..correctness import oracle
+from ..exchange.input_sets import InputSet
+from ..failures import Failure
+from ..tasks.input_families import GROWN
+
+
+@dataclass
+class Mismatches:
+    """What the outputs of one case have shown so far. results: how many outputs forward returns."""
+
+    _case: str
+    _results: int
+    _bitwise: bool
+    findings: list[oracle.Finding] = field(default_factory=list)  # of outputs that are right
+    wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
+    # family and number of the output that was wrong first, where its values alone are
+    first: tuple[str, int] | None = None
+    # family -> largest share of wrong elements
+    shares: dict[str, float] = field(default_factory=dict)
+    special: str = ""  # what differs with special values in the inputs
+
+    def add(
+        self,
+        number: int,
+        output: Any,
+        input_set: InputSet,
+        others: list[InputSet],
+        *,
+        changed: bool,
+        repeated: bool,
+    ) -> None:
+        """Compare one output of a call. others: further sets, whose outputs it may have. changed:
+        the parameters were. repeated: the same inputs came before."""
+        bitwise = self._bitwise and input_set.family != "special"
+        finding = oracle.compare(
+            output,
+            input_set.expectation(number, output),
+            input_set.allowances[number],
+            input_set.framework[number],
+            bitwise,
+        )
+        if finding.signal is None:
+            self.findings.append(finding)
+            if input_set.family != "special":
+                self.shares.setdefault(input_set.family, 0.0)
+            return
+        what = f"output {number}: {finding.detail}"
+        if input_set.family == "special":
+            self.special = self.special or (
+                f"NaN, infinities and the largest numbers in {_special_input(input_set)} come out "
+                f"otherwise than in the reference, {what}; this fails no candidate and bars it "
+                "from nothing"
+            )
+            return
+        name = finding.signal
+        if changed and input_set.family != GROWN:
+            name = "wrong.stale_parameters"
+        elif any(_right(output, number, other) for other in others):
+            # before all others: in a ring of outputs it may be the repeated calls that are found
+            name = "wrong.held_output"
+            what = (
+                f"output {number} is that of another call: one buffer for several calls, or a "
+                "result kept"
+            )
+        elif repeated and not self.wrong:
+            name = "wrong.race"
+        elif number >= self._results and not self.wrong:
+            name = "wrong.gradients"
+        if not self.wrong and not changed and name in (finding.signal, "wrong.gradients"):
+            self.first = (input_set.family, number)
+        text = f"case {self._case}, {describe_setting([input_set.family], changed=changed)}, {what}"
+        if math.isfinite(finding.error) and finding.limit:
+            figures = (
+                f"error {finding.error:.2e}, allowed {finding.limit:.2e}, the framework's own "
+                f"{finding.framework_error:.2e}"
+            )
+            text += f" ({figures})"
+        self.wrong.append((name, text, finding))
+        self.shares[input_set.family] = max(self.shares.get(input_set.family, 0.0), finding.share)
+
+    @property
+    def worst(self) -> oracle.Finding:
+        """Of the outputs that are right, the one nearest to its limit."""
+        return max(self.findings, key=lambda f: f.error / max(f.limit, 1e-300))
+
+    def failure(self, example: str, rows: str) -> Failure:
+        """The first wrong result, with the families that fail and those that do not. example: the
+        worst values on inputs that judge nobody; rows: the first wrong rows there."""
+        name, text, finding = self.wrong[0]
+        if example:
+            text += f"; on inputs drawn for this message alone, {example}"
+        failing = [f for f, share in self.shares.items() if share]
+        passing = [f for f, share in self.shares.items() if not share]
+        if failing and passing:
+            text += f"; wrong with {', '.join(failing)} inputs, right with {', '.join(passing)}"
+        evidence = {f"wrong share, {family} inputs": share for family, share in self.shares.items()}
+        others = tuple(Signal(other, finding.detail) for other in finding.also if other != name)
+        return Failure(
+            "incorrect",
+            text,
+            (Signal(name, text, evidence), *others),
+            rows,
+            wrong=(self._case, finding),
+        )
+
+
+def describe_setting(families: list[str], *, changed: bool) -> str:
+    """Say with which inputs and parameters."""
+    if families == [GROWN]:
+        return "dense inputs, with parameters as large as training may make them"
+    after = "after the parameters changed, " if changed else ""
+    return f"{after}{' and '.join(dict.fromkeys(families))} inputs"
+
+
+def _special_input(input_set: InputSet) -> str:
+    """Which input of the family `special` was made so."""
+    inputs = [
+        f"input {number} ({str(v.dtype).removeprefix('torch.')}{list(v.shape)})"
+        for number, v in enumerate(
+            tensors_of(input_set.file.value(input_set.layout, input_set.base))
+        )
+        if v.is_floating_point() and not bool(v.isfinite().all())
+    ]
+    return ", ".join(inputs[:3]) or "the inputs"
+
+
+def _right(output: Any, number: int, input_set: InputSet) -> bool:
+    """Whether an output is right for these inputs."""
+    wanted = input_set.expectation(number, output)
+    return oracle.is_right(
+        output, wanted, input_set.allowances[number], input_set.framework[number]
+    )

@@ -1,0 +1,137 @@
+"""The stage `verify`: every case on every checking set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from ...types import Case, CaseResult, Signal
+from ...wire.launches import Captured
+from ..attribution import launched_kernels, own_work
+from ..candidate_workers import LOAD_SECONDS, prepare
+from ..correctness import oracle
+from ..failures import Failure
+from ..outcomes import Built, Verified
+from ..processes import answers
+from ..processes.worker import Worker
+from ..stage_context import StageContext
+from .case_check import CaseCheck, most_held_calls, unjudged
+
+
+def verify(context: StageContext, built: Built) -> Verified:
+    """Every case on every checking set, in the worker that has loaded the candidate."""
+    assert built.worker is not None
+    verification = _Verification(context, built.worker)
+    try:
+        verification.run()
+    except Failure as failure:
+        return verification.outcome(failure)
+    except Exception as error:
+        starved = context.starved("stage verify", built.worker, error)
+        if starved is None:
+            raise
+        return verification.outcome(starved)
+    return verification.outcome()
+
+
+class _Verification:
+    """What checking one candidate has shown so far."""
+
+    def __init__(self, context: StageContext, worker: Worker) -> None:
+        self._context, self._worker = context, worker
+        self._results: dict[str, CaseResult] = {}
+        self._signals: list[Signal] = []
+        self._library: Counter[str] = Counter()
+        self._configurations: dict[str, Any] = {}
+        self._launches, self._called = 0, dict[str, dict[str, int]]()
+        self._kernels: list[Captured] = []
+
+    def run(self) -> None:
+        """Raises Failure."""
+        context, worker, slots = self._context, self._worker, None
+        for number, case in enumerate(context.cases):
+            fraction = 0.15 + 0.25 * number / len(context.cases)
+            context.tell("verify", f"case {case.name}", fraction)
+            pool = context.task.pool(case.name)
+            calls = most_held_calls(context, pool)
+            slots = prepare(context, worker, pool, calls, slots)
+            self._case(CaseCheck(context, case, pool, worker, slots))
+            context.guard(
+                f"case {case.name}",
+                worker,
+                lambda name=case.name: worker.ask(  # type: ignore[misc]
+                    "drop", seconds=LOAD_SECONDS, key=name
+                ),
+            )
+            if context.confirming:
+                pool.release(checking=True)
+        self._count()
+
+    def outcome(self, failure: Failure | None = None) -> Verified:
+        """As far as it came."""
+        pools, cases = self._context.task.pools, self._context.cases
+        data = {
+            "families": {c.name: pools[c.name].families for c in cases if c.name in pools},
+            "library": dict(self._library),
+            "configurations": self._configurations,
+        }
+        return Verified(
+            {} if failure else data,
+            self._signals,
+            self._results,
+            failure,
+            self._launches,
+            self._called,
+            self._kernels,
+        )
+
+    def _case(self, check: CaseCheck) -> None:
+        case = check.case
+        try:
+            self._results[case.name] = check.result()
+        except Failure as failure:
+            if not self._context.ablating or failure.status != "incorrect":
+                if failure.wrong is not None:
+                    self._results[case.name] = _wrong(case, failure.wrong[1])
+                raise
+            self._results[case.name] = replace(unjudged(case), detail=failure.message)
+            self._signals += failure.signals
+        finally:
+            self._library.update(check.library)
+            if check.configurations:
+                self._configurations[case.name] = check.configurations
+        if self._results[case.name].correct and check.mismatches.special:
+            text = f"case {case.name}: {check.mismatches.special}"
+            self._signals.append(Signal("special_values", text))
+
+    def _count(self) -> None:
+        """Who computed, in the words of the candidate's process. Raises Failure where the policy
+        refuses that."""
+        context, worker = self._context, self._worker
+        counted = context.guard(
+            "counting launches",
+            worker,
+            lambda: worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="count"),
+        )
+        self._launches, self._called = counted.values[0], answers.called(worker.data(counted))
+        if any(b.ok and not b.on_host for b in context.builds.records):
+            self._kernels, _ = launched_kernels.collect(context, worker, LOAD_SECONDS)
+        policy = context.request.policy
+        signals = own_work.unlike_own(policy, self._launches, self._library)
+        own_work.refuse(policy, signals)
+        self._signals += signals
+
+
+def _wrong(case: Case, finding: oracle.Finding) -> CaseResult:
+    return replace(
+        unjudged(case),
+        error=_finite(finding.error),
+        framework_error=finding.framework_error,
+        tolerance=finding.limit,
+        detail=finding.detail,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if value < float("inf") else None

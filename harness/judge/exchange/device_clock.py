@@ -1,0 +1,88 @@
+"""The judge's clock on a device: words that no worker sees, events, and how long the device keeps
+others waiting."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ...wire import frames
+from ...wire.device_memory import STEP
+from ...wire.stream_words import SharedWords
+from ..errors import WorkerTimeout
+from ..processes.worker import Worker
+
+if TYPE_CHECKING:
+    import torch
+
+FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
+LOOK_S = 0.002  # between two looks after a worker whose calls run
+
+
+class PrivateWords:
+    """Words that no worker sees: the judge's clock goes by them."""
+
+    def __init__(self) -> None:
+        fd = SharedWords.file()
+        self.words, self.number = SharedWords(fd), 0
+        os.close(fd)
+
+
+@cache
+def private_words() -> PrivateWords:
+    """The words of this judge."""
+    return PrivateWords()
+
+
+def wait_until(
+    is_over: Callable[[], bool], worker: Worker, deadline: float, reply: frames.Reply | None = None
+) -> frames.Reply | None:
+    """Wait until it is so, and return what the worker says meanwhile, which ends nothing: it may
+    have done before the judge's copy has. Raises what Worker.wait raises."""
+    look = time.monotonic() + LOOK_S
+    while not is_over():
+        if (now := time.monotonic()) < look:
+            continue
+        look = now + LOOK_S
+        if now > deadline:
+            worker.kill()
+            raise WorkerTimeout
+        if reply is None:
+            reply = worker.poll_reply()[0]
+    return reply
+
+
+def measure_reach_ns() -> int:
+    """Nanoseconds until the device has done next to nothing for this process."""
+    import torch
+
+    torch.cuda.synchronize()
+    start = time.perf_counter_ns()
+    flush_memory()[:STEP].zero_()
+    torch.cuda.synchronize()
+    return time.perf_counter_ns() - start
+
+
+@cache
+def clock_events() -> tuple[Any, Any, Any]:
+    """Events before the inputs, at the start, and behind the outputs."""
+    import torch
+
+    first, start, last = (torch.cuda.Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
+    return first, start, last
+
+
+@cache
+def flush_memory() -> torch.Tensor:
+    """Memory that is written to evict what the caches hold."""
+    return allocate(FLUSH_BYTES)
+
+
+def allocate(size: int) -> torch.Tensor:
+    """Allocate bytes on the device."""
+    import torch
+
+    return torch.empty(max(1, size), dtype=torch.uint8, device="cuda")

@@ -1,0 +1,203 @@
+"""Outputs where a worker has them: in the memory of its process, which the judge reads and writes
+from outside."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import math
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...wire import buffers, frames
+from ...workers import call_form, gate
+from ...workers.gate_links import Part
+from ..errors import Interfered
+from ..processes.worker import Worker
+
+MOST_PARTS = 512  # of memory in one system call; IOV_MAX is 1024
+# of the outputs of a turn that are looked at again when all calls are done; one in any case
+COMPARED_BYTES = 64 << 20
+WORD_BYTES = 8  # of an int64
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class OutputPlace:
+    """Where a worker has an output: address, bytes from its first to its last element, strides in
+    elements unless it is contiguous."""
+
+    address: int
+    size: int
+    strides: list[int] | None
+    leaf: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OutputCopy:
+    """Outputs of a call that the worker still holds: where, and what they were."""
+
+    places: list[OutputPlace]
+    values: memoryview
+
+
+class WorkerOutputs:
+    """The outputs of one case in the memory of one worker's process. slot_bytes: of the outputs of
+    one call, dense. Raises what Worker.wait raises."""
+
+    def __init__(
+        self, worker: Worker, process: int, outputs: list[dict[str, Any]], slot_bytes: int
+    ) -> None:
+        self._worker, self._process = worker, process
+        self._outputs, self._slot_bytes = outputs, slot_bytes
+        self._reread = memoryview(b"")  # what was read again last
+
+    def places(self, source: gate.Gate) -> list[OutputPlace]:
+        """Where the worker says that its outputs lie."""
+        places = []
+        for number, leaf in enumerate(self._outputs):
+            address, size, strides = source.output(number)
+            fits = size == leaf["nbytes"]
+            if strides is not None:
+                item = leaf["nbytes"] // max(1, _count(leaf))
+                fits = (
+                    _are_the_references(strides, leaf)
+                    and call_form.spread_bytes(leaf["shape"], strides, item) == size
+                )
+            if not fits:
+                raise interference(
+                    self._worker,
+                    f"output {number} is said to take {size} bytes, with the strides {strides}",
+                )
+            places.append(OutputPlace(address, size, strides, leaf))
+        return places
+
+    def read(self, places: list[OutputPlace], slot: memoryview) -> None:
+        """Read outputs into a slot, dense."""
+        parts = [(one, one.leaf["offset"]) for one in places if one.size]
+        self._copy(
+            [
+                (one.address, slot[offset : offset + one.size])
+                for one, offset in parts
+                if one.strides is None
+            ]
+        )
+        for one, offset in parts:
+            if one.strides is not None:
+                spread = memoryview(bytearray(one.size))
+                self._copy([(one.address, spread)])
+                copy_dense(spread, one, slot[offset : offset + one.leaf["nbytes"]])
+
+    def slot(self, storage: memoryview, number: int) -> memoryview:
+        return storage[number * self._slot_bytes : (number + 1) * self._slot_bytes]
+
+    def are_intact(self, calls: list[list[OutputPlace]], storage: memoryview) -> bool:
+        """Whether outputs of some earlier calls of the turn are still what they were."""
+        earlier = len(calls) - 1
+        sample = random.sample(
+            range(earlier), min(earlier, max(1, COMPARED_BYTES // self._slot_bytes))
+        )
+        return all(
+            self.is_intact(OutputCopy(calls[number], self.slot(storage, number)))
+            for number in sample
+        )
+
+    def is_intact(self, copy: OutputCopy) -> bool:
+        """Whether there lies in the worker's memory what lay there when it was copied."""
+        if not self._reread:  # fresh memory takes longer than reading into it
+            self._reread = memoryview(bytearray(self._slot_bytes))
+        self.read(copy.places, self._reread)
+        return same(self._reread, copy.values, self._outputs)
+
+    def _copy(self, parts: list[tuple[int, memoryview]]) -> None:
+        try:
+            read_memory(self._process, parts)
+        except OSError as error:
+            if error.errno == errno.ESRCH:
+                self._worker.wait(frames.OK, 1.0)  # it has ended: raises how
+            if error.errno in (errno.ESRCH, errno.EFAULT):
+                raise interference(self._worker, "an output is not in its memory") from error
+            raise
+
+
+def interference(worker: Worker, text: str) -> Interfered:
+    """End a worker whose side of a call does not work, and say so."""
+    worker.kill()
+    return Interfered(text)
+
+
+def copy_dense(spread: memoryview, place: OutputPlace, target: memoryview) -> None:
+    """Copy an output that has gaps to where it has none."""
+    source = buffers.tensor(
+        spread, {**place.leaf, "stride": place.strides, "nbytes": len(spread), "offset": 0}
+    )
+    buffers.tensor(target, {**place.leaf, "offset": 0}).copy_(source)
+
+
+def same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> bool:
+    """Whether all outputs of two slots are equal bit by bit, so that NaN equals itself."""
+    parts = (slice(leaf["offset"], leaf["offset"] + leaf["nbytes"]) for leaf in outputs)
+    return all(_equal(one[part], other[part]) for part in parts)
+
+
+def read_memory(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
+    """Copy from addresses there to memory here, by process_vm_readv(2), as often as it takes.
+    Raises OSError: EFAULT for what is not there, ESRCH for a process that has ended."""
+    for start in range(0, len(parts), MOST_PARTS):
+        some = parts[start : start + MOST_PARTS]
+        here = (Part * len(some))(*(Part(_address(to), len(to)) for _, to in some))
+        there = (Part * len(some))(*(Part(address, len(to)) for address, to in some))
+        count = ctypes.c_ulong(len(some))
+        read = _libc.process_vm_readv(process, here, count, there, count, ctypes.c_ulong(0))
+        if read != sum(len(to) for _, to in some):
+            number = ctypes.get_errno() if read < 0 else errno.EFAULT
+            raise OSError(number, os.strerror(number))
+
+
+def write_memory(process: int, address: int, data: bytes) -> None:
+    """Write to an address there, by process_vm_writev(2). Raises OSError: EFAULT for what is not
+    there or read-only, ESRCH for a process that has ended."""
+    buffer = ctypes.create_string_buffer(data, len(data))
+    here = Part(ctypes.addressof(buffer), len(data))
+    there, one = Part(address, len(data)), ctypes.c_ulong(1)
+    written = _libc.process_vm_writev(
+        process, ctypes.byref(here), one, ctypes.byref(there), one, ctypes.c_ulong(0)
+    )
+    if written != len(data):
+        number = ctypes.get_errno() if written < 0 else errno.EFAULT
+        raise OSError(number, os.strerror(number))
+
+
+def _are_the_references(strides: list[int], leaf: dict[str, Any]) -> bool:
+    """Whether these are the reference's strides: bringing others into order would be work that the
+    judge does for a candidate."""
+    pairs = zip(leaf["shape"], strides, leaf.get("as", ()), strict=False)
+    return len(strides) == len(leaf["shape"]) and all(
+        extent == 1 or one == other for extent, one, other in pairs
+    )
+
+
+def _count(leaf: dict[str, Any]) -> int:
+    return math.prod(leaf["shape"])
+
+
+def _equal(one: memoryview, other: memoryview) -> bool:
+    """Words first, then the bytes that fill none. Nothing is copied, unlike by bytes(), and torch
+    compares words in a tenth of the time of the bytes of a memoryview (16 MiB: 2 and 28 ms)."""
+    import torch
+
+    if len(one) != len(other):
+        return False
+    whole = len(one) // WORD_BYTES * WORD_BYTES
+    if whole:  # torch takes no empty memory
+        words = (torch.frombuffer(each[:whole], dtype=torch.int64) for each in (one, other))
+        if not torch.equal(*words):
+            return False
+    return one[whole:] == other[whole:]
+
+
+def _address(memory: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

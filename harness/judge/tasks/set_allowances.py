@@ -1,0 +1,143 @@
+"""What the outputs of a set of inputs may be off by, from the inputs' family and the framework's
+own error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...workers.families import are_exact
+from ...workers.family_values import SHIFT
+from ..correctness import decades, distance, small_values, tolerance
+from ..exchange.case_pool import CasePool
+from ..exchange.input_sets import InputSet
+from .input_families import MOVED, NAMED
+
+if TYPE_CHECKING:
+    import torch
+
+# on their limits, which one draw gave and others are held to: moved inputs are as tame as plain
+# ones
+UNEVEN_FACTOR, MOVED_FACTOR = 4.0, 2.0
+# Limits of named sets hold for other draws as they are if an output has so many elements, each with
+# a likelihood of its own, and of 16 bits at so many times the framework's error (those of 128
+# losses differ by a tenth).
+MANY_NAMED, NAMED_TIMES = 64, 1.5
+
+
+def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
+    """What each output may be off by on exactly these inputs."""
+    rule: tolerance.Rule = (
+        "equal" if pool.exact else "integers" if _integral(input_set) else "rounding"
+    )
+    return [
+        tolerance.derive(
+            wanted,
+            own,
+            terms,
+            rule,
+            _growth(terms, input_set.family),
+            relief,
+            steady=steady,
+            pointwise=pool.pointwise,
+            single=single,
+            times=NAMED_TIMES
+            if input_set.family == NAMED and wanted.numel() >= MANY_NAMED
+            else math.inf,
+        )
+        for wanted, own, terms, steady, single, relief in zip(
+            input_set.expected,
+            input_set.framework,
+            pool.reductions,
+            pool.steady,
+            pool.apart_growths,
+            _reliefs(pool, input_set),
+            strict=True,
+        )
+    ]
+
+
+def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
+    """What other draws of a family of timed sets may be off by, from one of them and, of uneven
+    ones, from the plain ones."""
+    both = zip(pool.allowances, input_set.allowances, input_set.expected, strict=True)
+    if input_set.family == NAMED:
+        return [
+            tolerance.widen(own, 1.0 if wanted.numel() >= MANY_NAMED else UNEVEN_FACTOR)
+            for _, own, wanted in both
+        ]
+    factor = MOVED_FACTOR if input_set.family == MOVED else UNEVEN_FACTOR
+    return [tolerance.widen(tolerance.envelope(plain, own), factor) for plain, own, _ in both]
+
+
+def note_faint_elements(
+    pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]
+) -> None:
+    """Ask more of the elements that drown in plain draws, in each the same or others."""
+    for number, allowed in enumerate(pool.allowances):
+        own = [distance.real(input_set.framework[number]) for input_set in plain]
+        if not own[0].is_floating_point() or allowed.rule == "equal":
+            continue
+        draws = [
+            distance.real(expected)
+            for expected in (*(input_set.expected[number] for input_set in plain), again[number])
+        ]
+        below = max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
+        groups = small_values.find(draws, own, below)
+        ratio = allowed.norm / allowed.framework_error if allowed.framework_error else 1.0
+        ratio = max(small_values.FACTOR, ratio)
+        by_value = decades.find(draws[: len(own)], own, below, ratio)
+        pool.allowances[number] = replace(allowed, faint=groups, decades=by_value)
+        for input_set in plain:
+            input_set.allowances[number] = replace(
+                input_set.allowances[number], faint=groups, decades=by_value
+            )
+
+
+def _integral(input_set: InputSet) -> bool:
+    """Whether sums and products have no rounding. Its family's name alone does not say so: a task
+    may have inputs that no family changes."""
+    return input_set.family == "exact" and are_exact(
+        input_set.file.value(input_set.layout, input_set.base)
+    )
+
+
+def _growth(terms: int, family: str) -> float:
+    """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few,
+    equal or nearly equal values, or many beside a large one: rounding errors repeat instead of
+    cancelling and grow with K, not its root. Scaled values saturate functions: of 1 - tanh(x)^2
+    little is left, and all of its rounding (1 of 27 draws of an honest gate was refused). Uneven
+    ones do so by far more: where two of the large terms nearly cancel before such a function, its
+    rounding is theirs (1 in 200 draws of a plain LSTM step was refused; of 2,400 none now, which
+    used up to a third of the limits). Where a named value lies near the sum that it is taken from,
+    the roundings of both are large beside what is left. Shifted values: sums are off in proportion
+    to the shift (one pass for mean and variance by its square: that shows)."""
+    repeated = max(1.0, terms**0.5 / 2)
+    growths = {
+        "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
+        "moved": 4.0, "grown": 4.0,
+        "uneven": max(64.0, repeated), "named": max(64.0, repeated),
+    }  # fmt: skip
+    return float(growths.get(family, repeated))
+
+
+def rounding_slack(pool: CasePool, family: str) -> float:
+    """What an honest kernel may be off by before it rounds to whole numbers, relative to the value
+    and to the root mean square of all: the oracle's floor in the precision of the reference."""
+    terms = max(pool.reductions)
+    base = tolerance.floor("float32", terms, _growth(terms, family))
+    return base * pool.roundoff / tolerance.ROUNDOFF["float32"]
+
+
+def _reliefs(pool: CasePool, input_set: InputSet) -> list[float]:
+    """Factors on the whole floor for inputs that were scaled down: an error counts as large as it
+    would be at the task's own scale."""
+    if input_set.family != "small":
+        return [1.0] * len(input_set.expected)
+    plain = pool.checking[0][1].expected
+    return [
+        max(1.0, distance.rms(a) / max(distance.rms(b), 1e-300))
+        for a, b in zip(plain, input_set.expected, strict=True)
+    ]

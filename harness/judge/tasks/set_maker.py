@@ -1,0 +1,157 @@
+"""Sets of inputs with what is expected for them, from secret seeds: made by a reference worker, in
+files that a worker is shown once, or in memory of the judge's on a device."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...targets import DeviceFamily
+from ...wire import frames, memory_files
+from ...wire.layouts import PLAIN_BYTES, integer_tensors
+from ...workers import rounding
+from ..device import host_memory
+from ..exchange import device_link
+from ..exchange.case_pool import CasePool
+from ..exchange.input_sets import Group, InputSet
+from ..processes import answers
+from ..processes.worker import Worker
+from .set_allowances import rounding_slack
+from .set_memory import DeviceSetMemory, HostSetMemory, SetMemory
+from .task_workers import TASK_SECONDS
+
+if TYPE_CHECKING:
+    import torch
+
+_PLACES_BYTES = 64  # of JSON, for where an output lies, and once more around all
+
+
+class SetMaker:
+    """Makes sets through one reference worker. shared: on the device, in memory that workers share
+    with the judge."""
+
+    def __init__(self, worker: Worker, family: DeviceFamily, *, shared: bool) -> None:
+        self._worker, self._family, self._shared = worker, family, shared
+
+    def free_bytes(self) -> int:
+        """Bytes that there are for sets, where these lie."""
+        return device_link.free_bytes() if self._shared else host_memory.available()
+
+    def make_set(self, pool: CasePool, family: str) -> InputSet:
+        """One set with precise expectations."""
+        # the unused pages of a plan, and what is left of one
+        between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
+        slack = rounding_slack(pool, family)
+        memories = self._allocate(
+            pool.input_bytes,
+            between + pool.precise_bytes,
+            pool.slot_bytes,
+            *([pool.slot_bytes] * len(rounding.SIDES) if slack else []),
+        )
+        inputs, expected, framework, *alternatives = memories
+        seed = secrets.randbits(48)
+        arguments = {"case": pool.name, "seed": seed, "family": family, "slack": slack}
+        data = self._worker.data(self._fill("make_set", memories, TASK_SECONDS, arguments))
+        precise = self._place(expected.tensors(data["expected"]))
+        rounded = self._place(framework.tensors(pool.outputs))
+        return InputSet(
+            inputs.file(),
+            0,
+            data["layout"],
+            precise,
+            family,
+            data["finite"],
+            rounded,
+            alternatives=[self._place(each.tensors(pool.outputs)) for each in alternatives],
+            memory=data["memory"],
+        )
+
+    def make_group(self, pool: CasePool, families: list[str]) -> Group:
+        """Sets of these families for one timed burst, with expectations in the outputs' own
+        dtypes."""
+        calls, stride = len(families), max(pool.input_bytes, memory_files.PAGE)
+        chosen = (
+            list(range(len(pool.outputs["leaves"])))
+            if pool.bitwise
+            else integer_tensors(pool.outputs)
+        )
+        outputs = calls * pool.slot_bytes
+        slacks = [rounding_slack(pool, family) for family in families]
+        other_sizes = [outputs] * (bool(chosen) + (len(rounding.SIDES) if slacks[0] else 0))
+        inputs, *results = self._allocate(calls * stride, outputs, *other_sizes)
+        arguments = {
+            "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)],
+            "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
+            "framework": chosen,
+        }  # fmt: skip
+        # they may be long: a file has room for as many, and for where the outputs lie
+        text_bytes = len(json.dumps(pool.describe["inputs"])) + PLAIN_BYTES
+        layout_bytes = text_bytes + _PLACES_BYTES * (1 + len(pool.outputs["leaves"]))
+        layouts_fd = memory_files.create("layouts", calls * layout_bytes)
+        try:
+            self._fill(
+                "make_group", [inputs, *results], calls * TASK_SECONDS, arguments, layouts_fd
+            )
+            replies = answers.parsed(memory_files.read_all(layouts_fd).rstrip(b"\0"))
+        finally:
+            os.close(layouts_fd)
+        file = inputs.file()
+        expected, *others = (
+            self._place(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
+        )
+        framework = [
+            others[0][number] if number in chosen else None for number in range(len(expected))
+        ]
+        alternatives = others[bool(chosen) :]
+        # most often of all: then the same object, so that it is sent once
+        common = replies[0]["layout"]
+        text = json.dumps(common)  # compared as text, since 1 == True and 0.0 == -0.0
+        sets = [
+            InputSet(
+                file,
+                number * stride,
+                common if json.dumps(each["layout"]) == text else each["layout"],
+                [output[number] for output in expected],
+                family,
+                alternatives=[[output[number] for output in side] for side in alternatives],
+                memory=each["memory"],
+            )
+            for number, (each, family) in enumerate(zip(replies, families, strict=True))
+        ]
+        return Group(sets, expected, framework, alternatives)
+
+    def _allocate(self, *sizes: int) -> list[SetMemory]:
+        """Memory for inputs, and for what is expected."""
+        return [DeviceSetMemory(size) if self._shared else HostSetMemory(size) for size in sizes]
+
+    def _fill(
+        self,
+        op: str,
+        memories: Sequence[SetMemory],
+        seconds: float,
+        arguments: dict[str, Any],
+        *other_fds: int,
+    ) -> frames.Reply:
+        """Let the worker fill them, and return its reply. other_fds: descriptors besides."""
+        if self._shared:
+            device_link.give_back()
+        fds = [memory.fd() for memory in memories]
+        try:
+            return self._worker.ask(
+                op,
+                [*fds, *other_fds],
+                seconds=seconds,
+                sizes=[memory.nbytes for memory in memories if self._shared],
+                **arguments,
+            )
+        finally:
+            for memory, fd in zip(memories, fds, strict=True):
+                memory.finish(fd)
+
+    def _place(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Expectations stay where comparing is fastest: in the judge's own memory on the device."""
+        there = self._family.OWN_MEMORY
+        return [t.to(self._family.TORCH_DEVICE) for t in tensors] if there else tensors

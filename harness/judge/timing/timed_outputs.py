@@ -1,0 +1,115 @@
+"""Whether what timed calls gave is right, and stays what it was: looked at when no clock runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..correctness import oracle, quick_verdicts, tolerance
+from ..correctness.distance import same_bits
+from ..exchange import output_changes
+from ..exchange.case_pool import CasePool
+from ..exchange.input_sets import Group, Half
+from ..exchange.slots import Slots
+
+if TYPE_CHECKING:
+    import torch
+
+CHANGED = (
+    "outputs changed while they were still held: one buffer, or a few in turn, for several calls. "
+    "Return memory of its own from every call; it may serve again once nobody refers to it"
+)
+PENDING_BYTES = 32 << 20  # of timed outputs that wait for being verified
+
+
+class WrongWhenTimed(Exception):
+    """A timed output was wrong."""
+
+    def __init__(self, case: str, finding: oracle.Finding) -> None:
+        off = (
+            f" (off by {finding.error:.2g} of its norm, {finding.limit:.2g} allowed)"
+            if finding.limit
+            else ""
+        )
+        super().__init__(f"case {case}: an output of a timed call is wrong{off}: {finding.detail}")
+        self.case, self.finding = case, finding
+
+
+def verify_outputs(
+    case: str, pool: CasePool, pending: list[tuple[Any, Group]], half: Half, slots: Slots
+) -> None:
+    """Compare every timed output with expectations rounded to the output's dtype, and those of the
+    calls before with those of `half`'s set for them. Bursts that follow each other closely share
+    what the machine does meanwhile, and a comparison takes longer than a small burst: so outputs
+    wait for a while."""
+    right: list[torch.Tensor] = []
+    warm_set, changed = half.warm_set, half.state != 0
+    for memory, group in pending:
+        outputs = slots.stacked(memory, pool.warm_calls + len(group.sets))
+        for number, (stack, allowance, typical) in enumerate(
+            zip(outputs, pool.allowances, half.typical_sizes, strict=True)
+        ):
+            for output in stack[: pool.warm_calls]:
+                if len(right) > number and same_bits(output, right[number]):
+                    continue
+                reference = (
+                    warm_set.expectation(number, output),
+                    warm_set.allowances[number],
+                    warm_set.framework[number],
+                )
+                finding = oracle.compare(output, *reference, pool.bitwise)
+                _raise_if_wrong(case, finding, output, changed=changed)
+                right = right if len(right) > number else [*right, output]
+            timed, framework = stack[pool.warm_calls :], group.framework[number]
+            expected = group.expectation(number, timed)
+            if pool.bitwise and framework is not None:
+                if not same_bits(timed.to(framework.device), framework):
+                    _raise_if_wrong(
+                        case,
+                        oracle.compare(timed, expected, allowance, framework, True),
+                        timed,
+                        changed=changed,
+                    )
+                continue
+            families = [input_set.family for input_set in group.sets]
+            for family in dict.fromkeys(families):
+                calls = [call for call, other in enumerate(families) if other == family]
+                limits, size = (
+                    (allowance, typical)
+                    if family == "dense"
+                    else (pool.family_allowances[family][number], tolerance.TypicalSize())
+                )
+                if quick_verdicts.are_surely_right(timed, expected, limits, size, framework, calls):
+                    continue
+                for call in calls:
+                    call_limits = tolerance.for_timed_call(limits, expected[call], size)
+                    other = None if framework is None else framework[call]
+                    _raise_if_wrong(
+                        case,
+                        oracle.compare(timed[call], expected[call], call_limits, other),
+                        timed[call],
+                        changed=changed,
+                    )
+    pending.clear()
+
+
+def raise_if_changed(case: str, intact: bool) -> None:
+    """Raise WrongWhenTimed where outputs did not stay what they were."""
+    if not intact:
+        raise WrongWhenTimed(case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED))
+
+
+def _raise_if_wrong(
+    case: str, finding: oracle.Finding, output: torch.Tensor, *, changed: bool
+) -> None:
+    if finding.signal is None:
+        return
+    if output_changes.shows_change(output):
+        finding = replace(finding, signal="wrong.held_output", detail=output_changes.CHANGED)
+    elif changed:
+        finding = replace(
+            finding,
+            signal="wrong.stale_parameters",
+            detail=f"after the parameters changed, {finding.detail}",
+        )
+    raise WrongWhenTimed(case, finding)
