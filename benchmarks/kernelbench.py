@@ -12,7 +12,8 @@ ends as correct, as refused at opening with a reason, or as anything else, which
 fault and listed whole. --mutants N: N problems also with one transcription mistake each, made by
 rules and shown to change what is computed. --timed N: N problems also timed, against their own code
 run eagerly. --exploits N: N exploits of the corpus. --peer: KernelBench's own evaluation on the
-problems that have a mutant, on their mutants and on the exploits (needs CUDA). Done things are
+problems that have a mutant, on their mutants and on the exploits (needs CUDA). --backendbench
+FOLDER: BackendBench's evaluation on the same, from a checkout of it. Done things are
 remembered in FILE, one JSON object a line: a sitting ends after --limit-s seconds and the next goes
 on. --problem-s bounds one problem; what does not fit ends as "timeout". Needs torch, and triton for
 CUDA. The exit code is 1 while anything is wrong that should not be.
@@ -34,8 +35,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.problems import cheats, checkout, mutating, plan, summary  # noqa: E402
 from benchmarks.problems.checkout import Problem  # noqa: E402
 from benchmarks.problems.judged import Bench, evaluated, opened  # noqa: E402
-from benchmarks.problems.peer import Peer  # noqa: E402
-from benchmarks.problems.records import PEER, Record, Records  # noqa: E402
+from benchmarks.problems.peers import Peer  # noqa: E402
+from benchmarks.problems.records import PEER_PARTS, Record, Records  # noqa: E402
 from harness.types import Policy, Task  # noqa: E402
 from tests.exploits.entries import Entry, task_path  # noqa: E402
 
@@ -53,10 +54,14 @@ class Sitting:
         self._problems = {p.name: p for p in problems}
         self._exploits = {e.name: e for e in cheats.exploits(options.target, options.exploits)}
         self._records = records
+        peers = {"kernelbench": options.folder} if options.peer else {}
+        if options.backendbench is not None:
+            peers["backendbench"] = options.backendbench
         self._wanted = plan.Wanted(
-            options.mutants, options.timed, options.exploits, options.peer, not options.chosen
+            options.mutants, options.timed, options.exploits, tuple(peers), not options.chosen
         )
-        self._bench, self._peer = Bench(options.target), Peer(options.folder)
+        self._bench = Bench(options.target)
+        self._peers = {name: Peer(name, folder) for name, folder in peers.items()}
         self._tasks: dict[str, Task] = {}  # of exploits, as the present judge opened them
         self._first = True
 
@@ -75,7 +80,8 @@ class Sitting:
                 self._first = False
         finally:
             await self._bench.stop()
-            await self._peer.stop()
+            for peer in self._peers.values():
+                await peer.stop()
 
     async def make(self) -> None:
         """Mutants alone."""
@@ -106,7 +112,7 @@ class Sitting:
 
     async def _do(self, work: plan.Work) -> list[Record]:
         """What was recorded; nothing where the sitting's end, and not the problem, cut it short."""
-        if work.parts[0] in PEER:
+        if work.parts[0] in PEER_PARTS:
             await self._bench.stop()  # the device is the other's alone
             return self._keep(await self._before_peer(work), work.subject)
         if work.parts == ("exploit",):
@@ -203,8 +209,9 @@ class Sitting:
 
     async def _before_peer(self, work: plan.Work) -> list[Record]:
         done = []
+        name = work.parts[0].split()[0]
         for part in work.parts:
-            if part == "peer exploit":
+            if part.endswith(" exploit"):
                 entry = self._exploits[work.subject]
                 source, text, how = (
                     cheats.task(entry),
@@ -216,12 +223,13 @@ class Sitting:
                 source = problem.source
                 text = checkout.candidate(
                     source
-                    if part == "peer identity"
+                    if part.endswith(" identity")
                     else mutating.again(problem, self._mutant(problem)).source
                 )
-            answer = await self._peer.judge(source, text, self._limit(), **how)
+            answer = await self._peers[name].judge(source, text, self._limit(), **how)
             done.append(Record(part, work.subject, **answer))
-        await self._peer.stop()  # an exploit may have changed it; a problem's memory is given back
+        # an exploit may have changed it; a problem's memory is given back
+        await self._peers[name].stop()
         return done
 
     async def _after(self, record: Record) -> None:
@@ -283,7 +291,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mutants", type=int, default=40)
     parser.add_argument("--timed", type=int, default=0)
     parser.add_argument("--exploits", type=int, default=0)
-    parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--peer", action="store_true", help="KernelBench's own evaluation, too")
+    parser.add_argument(
+        "--backendbench", type=Path, metavar="FOLDER", help="BackendBench's evaluation, too"
+    )
     parser.add_argument(
         "--chosen",
         action="store_true",

@@ -41,9 +41,10 @@ def test_the_tools_say_a_call_with_what_is_known() -> None:
 def test_the_command_line_says_a_command_that_can_be_copied() -> None:
     assert command(Action("view", session="s-1")) == "`kevolve tree s-1`"
     assert command(Action("view", session="s-1", node="n3")) == "`kevolve show s-1 n3`"
-    assert command(Action("view", evaluation="e4", section="log")) == (
-        "`kevolve show e4 --section log`"
+    assert command(Action("view", session="s-1", evaluation="e4", section="log")) == (
+        "`kevolve show s-1 e4 --section log`"
     )
+    assert command(Action("view", evaluation="x4")) == "`kevolve show x4`"
     assert command(Action("view", session="a b", node="n2", other="n1")) == (
         "`kevolve diff 'a b' n2 n1`"
     )

@@ -14,8 +14,8 @@ import torch
 
 from benchmarks import kernelbench
 from benchmarks.problems import cheats, checkout, mutating, plan, rules, summary
-from benchmarks.problems.peer import Peer
-from benchmarks.problems.records import Record, Records
+from benchmarks.problems.peers import TITLES, Peer
+from benchmarks.problems.records import PEERS, Record, Records
 from tests.exploits.entries import entries
 
 SCALED = """import torch
@@ -80,6 +80,7 @@ def options(folder: Path, resume: Path, **changed: object) -> Namespace:
         "timed": 0,
         "exploits": 0,
         "peer": False,
+        "backendbench": None,
         "chosen": False,
     }
     return Namespace(folder=folder, resume=resume, **{**given, **changed})
@@ -126,7 +127,7 @@ def test_two_problems_are_judged_in_three_sittings(
 
 def test_what_is_done_next_follows_from_what_was_done(folder: Path) -> None:
     problems, records = checkout.problems(folder), Records(None)
-    wanted = plan.Wanted(mutants=1, timed=1, exploits=1, peer=True)
+    wanted = plan.Wanted(mutants=1, timed=1, exploits=1, peers=("kernelbench",))
     first = [
         work.subject
         for work in plan.missing(problems, ["e01"], records, wanted)
@@ -142,8 +143,8 @@ def test_what_is_done_next_follows_from_what_was_done(folder: Path) -> None:
     assert order == [
         ("1/7", ("mutant", "timed")),
         ("e01", ("exploit",)),
-        ("1/7", ("peer identity", "peer mutant")),
-        ("e01", ("peer exploit",)),
+        ("1/7", ("kernelbench identity", "kernelbench mutant")),
+        ("e01", ("kernelbench exploit",)),
     ]
     records.add(Record("mutant", "1/7", "unavailable", "gone"))
     assert plan.next_work(problems, [], records, plan.Wanted(mutants=1)) is None
@@ -180,16 +181,17 @@ def test_a_folder_without_problems_is_told(
     assert "no checkout of KernelBench was named" in capsys.readouterr().out
 
 
-def test_the_peer_says_why_it_does_not_run(folder: Path) -> None:
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_says_why_it_does_not_run(folder: Path, name: str) -> None:
     async def body() -> dict[str, object]:
-        peer = Peer(folder)
+        peer = Peer(name, folder)
         found = await peer.judge(SCALED, checkout.candidate(SCALED), 60.0)
         await peer.stop()
         return found
 
     found = asyncio.run(body())
     assert found["outcome"] == "unavailable"
-    assert "KernelBench's evaluation does not run here" in str(found["message"])
+    assert f"{TITLES[name]} does not run here" in str(found["message"])
 
 
 def test_the_same_exploits_are_taken_every_time() -> None:

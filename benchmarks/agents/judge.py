@@ -48,7 +48,8 @@ def leaders(run: Path, plan: Plan) -> list[tuple[float, str]]:
     calls = transcript.read(run / "transcript.jsonl", plan.began)
     with Kernels(run) as kernels:
         found = [
-            (point.at, kernels.of_evaluation(point.evaluation)) for point in record.leading(calls)
+            (point.at, kernels.of_evaluation(point.session, point.evaluation))
+            for point in record.leading(calls)
         ]
         last = kernels.last()
     if last is None:

@@ -40,12 +40,14 @@ class Kernels:
     def of_node(self, node: Node) -> str:
         return self._text(node.candidate)
 
-    def of_evaluation(self, identifier: str) -> str:
-        """ "" where it, or its candidate's text, is not kept."""
+    def of_evaluation(self, session: str, identifier: str) -> str:
+        """session: the one that the agent was told of it in, "" for none. Returns "" where it, or
+        its candidate's text, is not kept."""
         if self._store is None:
             return ""
         try:
-            return self._text(self._store.evaluations.get(identifier).evaluation.candidate)
+            stored = self._store.evaluations.get(session or None, identifier)
+            return self._text(stored.evaluation.candidate)
         except NotFound:
             return ""
 

@@ -23,11 +23,12 @@ SAID = 4000  # characters of what the agent said, the last ones
 @dataclass(frozen=True)
 class Point:
     """A kernel that was measured in the search. at: seconds from the beginning until the agent knew
-    it. fitness: over the strongest baseline. evaluation: its id."""
+    it. fitness: over the strongest baseline. evaluation: its id in that session, "" for none."""
 
     at: float
     fitness: float
     evaluation: str = ""
+    session: str = ""
 
 
 def make(run: Path) -> dict[str, Any]:
@@ -83,12 +84,13 @@ def _points(calls: Sequence[Call]) -> Iterator[Point]:
         result = call.data.get("result")
         if not isinstance(result, dict) or call.tool == "session_finish" or "package" in result:
             continue
+        session = str(result.get("session_id") or "")
         for trial in result.get("trials") or ():
             if trial["status"] == "correct" and trial["fitness"]:
-                yield Point(at, trial["fitness"], trial["evaluation_id"])
+                yield Point(at, trial["fitness"], trial["evaluation_id"], session)
         evaluation = call.evaluated.get("evaluation") or {}
         if evaluation.get("status") == "correct" and evaluation.get("fitness"):
-            yield Point(at, evaluation["fitness"], evaluation["id"])
+            yield Point(at, evaluation["fitness"], evaluation["id"], session)
 
 
 def _reached(curve: Sequence[Sequence[float]]) -> float | None:

@@ -13,13 +13,13 @@ from .records import Records
 @dataclass(frozen=True)
 class Wanted:
     """How many problems also get a mutant, are also timed, and how many exploits are judged.
-    identities: False for a sitting without those that are not chosen. peer: whether KernelBench's
-    own evaluation sees the problems with a mutant and the exploits."""
+    identities: False for a sitting without those that are not chosen. peers: names of other
+    evaluators (records.PEERS) that see the problems with a mutant and the exploits."""
 
     mutants: int = 0
     timed: int = 0
     exploits: int = 0
-    peer: bool = False
+    peers: tuple[str, ...] = ()
     identities: bool = True
 
 
@@ -57,11 +57,11 @@ def missing(
         yield from _work(problem.name, parts, records)
     for name in exploits[: wanted.exploits]:
         yield from _work(name, ["exploit"], records)
-    if wanted.peer:
+    for peer in wanted.peers:
         for name in with_mutant:
-            yield from _work(name, ["peer identity", "peer mutant"], records)
+            yield from _work(name, [f"{peer} identity", f"{peer} mutant"], records)
         for name in exploits[: wanted.exploits]:
-            yield from _work(name, ["peer exploit"], records)
+            yield from _work(name, [f"{peer} exploit"], records)
 
 
 def _work(subject: str, parts: Sequence[str], records: Records) -> Iterator[Work]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 OURS = ("identity", "mutant", "timed", "exploit")
-PEER = ("peer identity", "peer mutant", "peer exploit")
-PARTS = ("made", *OURS, *PEER)
+PEERS = ("kernelbench", "backendbench")  # evaluators that are shown the same
+PEER_PARTS = tuple(f"{peer} {part}" for peer in PEERS for part in ("identity", "mutant", "exploit"))
+PARTS = ("made", *OURS, *PEER_PARTS)
 GOOD = ("correct", "refused")  # endings of an identity that are nobody's fault
 
 

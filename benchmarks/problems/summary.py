@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from tests.exploits.entries import Entry
 
 from . import cheats
-from .records import GOOD, Record, Records
+from .peers import TITLES
+from .records import GOOD, PEERS, Record, Records
 
 CAUGHT = ("incorrect", "crashed", "timed_out")  # endings of a mutant that was found out
 ACCUSED = ("faster", "slower")  # verdicts on equal kernels that are wrong
@@ -35,7 +36,7 @@ def text(records: Records) -> str:
         _mutants(records),
         _timed(records),
         _exploits(records),
-        _peer(records),
+        _peers(records),
     )
     return "\n".join(line for part in parts for line in part) + "\n" + "\n".join(_faults(records))
 
@@ -115,45 +116,51 @@ def _timed(records: Records) -> Iterator[str]:
 
 
 def _exploits(records: Records) -> Iterator[str]:
-    judged = sorted({r.subject for part in ("exploit", "peer exploit") for r in records.of(part)})
+    peers = [peer for peer in PEERS if records.of(f"{peer} exploit")]
+    parts = ["exploit", *(f"{peer} exploit" for peer in peers)]
+    judged = sorted({r.subject for part in parts for r in records.of(part)})
     if judged:
-        yield "\n| exploit | here | KernelBench's evaluation |\n| --- | --- | --- |"
+        yield "\n" + _row("exploit", "here", *(TITLES[peer] for peer in peers))
+        yield _row(*("---" for _ in range(len(parts) + 1)))
     for name in judged:
-        yield (
-            f"| {name} | "
-            + " | ".join(_ending(records.get(part, name)) for part in ("exploit", "peer exploit"))
-            + " |"
-        )
+        yield _row(name, *(_ending(records.get(part, name)) for part in parts))
 
 
-def _peer(records: Records) -> Iterator[str]:
-    if not (records.of("peer identity") or records.of("peer mutant")):
+def _peers(records: Records) -> Iterator[str]:
+    peers = [p for p in PEERS if records.of(f"{p} identity") or records.of(f"{p} mutant")]
+    if not peers:
         return
-    yield (
-        "\n| the same problems | here | s: median, largest | KernelBench's evaluation | s: median, "
-        "largest |\n| --- | --- | --- | --- | --- |"
-    )
+    seconds = "s: median, largest"
+    columns = [
+        column for title in ("here", *(TITLES[p] for p in peers)) for column in (title, seconds)
+    ]
+    yield "\n" + _row("the same problems", *columns)
+    yield _row(*("---" for _ in range(len(columns) + 1)))
     for part in ("identity", "mutant"):
-        theirs = records.of(f"peer {part}")
-        own = [found for r in theirs if (found := records.get(part, r.subject)) is not None]
-        counts = [
-            ", ".join(
-                f"{n} {outcome}" for outcome, n in Counter(r.outcome for r in both).most_common()
+        shown = {r.subject for peer in peers for r in records.of(f"{peer} {part}")}
+        cells = []
+        for name, figure in (
+            (part, "check_s"),
+            *((f"{peer} {part}", "seconds") for peer in peers),
+        ):
+            judged = [r for r in records.of(name) if r.subject in shown]
+            count = Counter(r.outcome for r in judged).most_common()
+            cells.append(", ".join(f"{number} {outcome}" for outcome, number in count))
+            cells.append(_spread(judged, figure))
+        yield _row(part, *cells)
+    for peer in peers:
+        stand_ins = sorted(
+            {n for r in records.of(f"{peer} identity") for n in r.figures.get("stand_ins", [])}
+        )
+        if stand_ins:
+            yield (
+                f"{TITLES[peer]} ran with stand-ins for modules that it imports and does not "
+                f"call: {', '.join(stand_ins)}."
             )
-            for both in (own, theirs)
-        ]
-        yield (
-            f"| {part} | {counts[0]} | {_spread(own, 'check_s')} | {counts[1]} | "
-            f"{_spread(theirs, 'seconds')} |"
-        )
-    stand_ins = sorted(
-        {name for r in records.of("peer identity") for name in r.figures.get("stand_ins", [])}
-    )
-    if stand_ins:
-        yield (
-            "KernelBench's evaluation ran with stand-ins for modules that it imports and does not "
-            f"call: {', '.join(stand_ins)}."
-        )
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def _faults(records: Records) -> Iterator[str]:
@@ -190,7 +197,7 @@ def _fooled(record: Record) -> bool:
     speedups = [c.get("speedup", 0.0) for c in record.figures.get("cases", [])] or [
         record.figures.get("speedup", 0.0)
     ]
-    claimed = record.part == "peer exploit" or "faster" in _verdicts(record)
+    claimed = record.part != "exploit" or "faster" in _verdicts(record)
     return entry is not None and cheats.fooled(
         entry, record.outcome, max(speedups), claimed=claimed
     )

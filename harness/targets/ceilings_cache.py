@@ -77,6 +77,8 @@ def _higher(one: Ceilings, other: Ceilings) -> Ceilings:
         write_bandwidth=each(one.write_bandwidth, other.write_bandwidth),
         operations=each(one.operations, other.operations),
         launch_us=min(one.launch_us, other.launch_us),
+        streamed_bandwidth=each(one.streamed_bandwidth, other.streamed_bandwidth),
+        streamed_write_bandwidth=each(one.streamed_write_bandwidth, other.streamed_write_bandwidth),
     )
 
 

@@ -48,6 +48,9 @@ _VECTOR_FLAGS = (
 _KERNELS = r"""
 #include <cstdint>
 #include <cstddef>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 extern "C" void scale(const float* __restrict__ x, float* __restrict__ y, int64_t n, int64_t times) {
   for (int64_t t = 0; t < times; t++) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * 1.0001f;
@@ -72,6 +75,35 @@ extern "C" void fill(float* __restrict__ y, int64_t n, int64_t times) {
 #else
 #define WIDTH 16
 #define CHAINS 12
+#endif
+#if defined(__AVX512F__)
+#define STREAM(to, value) _mm512_stream_ps(to, value)
+#elif defined(__AVX__)
+#define STREAM(to, value) _mm256_stream_ps(to, value)
+#elif defined(__x86_64__)
+#define STREAM(to, value) _mm_stream_ps(to, value)
+#endif
+#if defined(STREAM)  // whole lines of 64 bytes, past the caches; x and y are aligned, n is full lines
+typedef float line_part __attribute__((vector_size(WIDTH), may_alias));
+extern "C" void scale_streamed(const float* x, float* y, int64_t n, int64_t times) {
+  for (int64_t t = 0; t < times; t++) {
+    for (int64_t i = 0; i + 16 <= n; i += 16)
+      for (int64_t k = i; k < i + 16; k += WIDTH / 4)
+        STREAM(y + k, *(const line_part*)(x + k) * 1.0001f);
+    _mm_sfence();
+  }
+}
+extern "C" void fill_streamed(float* y, int64_t n, int64_t times) {
+  for (int64_t t = 0; t < times; t++) {
+    const line_part value = line_part{} + (float)t;
+    for (int64_t i = 0; i + 16 <= n; i += 16)
+      for (int64_t k = i; k < i + 16; k += WIDTH / 4) STREAM(y + k, value);
+    _mm_sfence();
+  }
+}
+extern "C" int64_t streams() { return 1; }
+#else
+extern "C" int64_t streams() { return 0; }
 #endif
 template <typename T> static inline T multiply_and_add(int64_t times) {
   typedef T vector __attribute__((vector_size(WIDTH)));
@@ -197,8 +229,8 @@ def _method() -> str:
 
 
 def measure() -> None:
-    """Print the ceilings as JSON, see `_best_of`; a nearer level is at least as fast as the
-    next."""
+    """Print the ceilings as JSON, see `_best_of`; a nearer level is at least as fast as the next,
+    whatever stores that one is written with."""
     os.sched_setaffinity(0, {timing_cpu()})
     caches = cache_sizes()
     last = max(caches.values())
@@ -207,7 +239,7 @@ def measure() -> None:
     }
     rates = _native_rates(sizes) if native.find_compiler() else _torch_rates(sizes)
     for name in ("bandwidth", "write_bandwidth"):
-        rates[name] = _falling(rates[name])
+        rates[name] = _falling(rates[name], rates.get(f"streamed_{name}", {}))
     sys.stdout.write(json.dumps({**rates, "level_bytes": {**caches, "memory": 1 << 62}}) + "\n")
 
 
@@ -232,6 +264,16 @@ def _native_rates(sizes: dict[str, int]) -> dict[str, Any]:
         moved = 2 * count * 4 * times
         work["bandwidth", level] = moved, lambda n=count, t=times: library.scale(px, py, n, t)
         work["write_bandwidth", level] = moved, lambda n=2 * count, t=times: library.fill(py, n, t)
+    if library.streams():
+        count = sizes["memory"] // 8
+        work["streamed_bandwidth", "memory"] = (
+            8 * count,
+            lambda: library.scale_streamed(px, py, count, 1),
+        )
+        work["streamed_write_bandwidth", "memory"] = (
+            8 * count,
+            lambda: library.fill_streamed(py, 2 * count, 1),
+        )
     return {**_best_of(work), "launch_us": 0.2}
 
 
@@ -283,11 +325,16 @@ def _best_of(work: dict[tuple[str, str], tuple[float, Any]]) -> dict[str, dict[s
     return best
 
 
-def _falling(rates: dict[str, float]) -> dict[str, float]:
-    """By level, the nearest first: none slower than those behind it."""
+def _falling(rates: dict[str, float], streamed: dict[str, float]) -> dict[str, float]:
+    """By level, the nearest first: none slower than those behind it. streamed: of these, with
+    stores that go past the caches."""
     levels = list(rates)
     return {
-        level: max(rates[behind] for behind in levels[number:])
+        level: max(
+            rates[level],
+            *(max(rates[behind], streamed.get(behind, 0.0)) for behind in levels[number + 1 :]),
+            0.0,
+        )
         for number, level in enumerate(levels)
     }
 

@@ -39,7 +39,9 @@ class Ceilings:
     bandwidth: bytes/s counting reads plus writes, by level ("L1", "L2", "L3", "memory"), with
     `level_bytes` the size up to which a level was measured. write_bandwidth: bytes/s of stores
     alone, by level. operations: floating-point operations/s by dtype (a fused multiply-add counts
-    two). launch_us: the shortest call that can be observed.
+    two). launch_us: the shortest call that can be observed. streamed_bandwidth and
+    streamed_write_bandwidth: the same two with stores that go past the caches and cost no read for
+    ownership; of levels where there are such stores, memory alone.
     """
 
     bandwidth: dict[str, float]
@@ -47,6 +49,8 @@ class Ceilings:
     operations: dict[str, float]
     level_bytes: dict[str, int]
     launch_us: float = 0.0
+    streamed_bandwidth: dict[str, float] = field(default_factory=dict)
+    streamed_write_bandwidth: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ class Evaluation:
     """Everything found out about one candidate in one measurement."""
 
     id: str = ""
-    """Its name in the store, e.g. "e12"; "" where it is not stored."""
+    """Its name in the session that asks, e.g. "e12"; with another session's name before it where
+    that measured it; "x12" outside of sessions; "" where it is not stored."""
     candidate: str = ""
     """SHA-256 of the candidate's text and language."""
     status: Status = "correct"

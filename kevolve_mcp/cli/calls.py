@@ -39,7 +39,7 @@ def _resume(action: Action) -> str:
 def _view(action: Action) -> str:
     section = _option("--section", action.section)
     if action.evaluation:
-        return _command("show", action.evaluation, *section)
+        return _command("show", action.session, action.evaluation, *section)
     session = action.session or "SESSION"
     if action.node and action.other:
         return _command("diff", session, action.node, action.other)

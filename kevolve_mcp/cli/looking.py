@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .backend import Backend
 
 # no session's id looks like that: they end in a dash and four digits of a hash
-EVALUATION = re.compile(r"e\d+")
+EVALUATION = re.compile(r"(?:[^/]+/)?e\d+|x\d+")
 # sections that are no prose of ours, or not for reading alone
 VERBATIM = ("source", "log", "assembly", "context", "template")
 Section = Annotated[
@@ -66,13 +66,15 @@ def show(
     session: Annotated[
         str,
         typer.Argument(
-            metavar="SESSION", help="A session's id; or an evaluation's, e.g. e11, alone."
+            metavar="SESSION",
+            help="A session's id; or alone, of an evaluation outside of sessions, e.g. x11.",
         ),
     ],
     node: Annotated[
         str,
         typer.Argument(
-            metavar="[NODE]", help="A node's id, e.g. n17, or an evaluation's, e.g. e11."
+            metavar="[NODE]",
+            help="A node's id, e.g. n17, or an evaluation's, e.g. e11; both count per session.",
         ),
     ] = "",
     section: Section = "",
@@ -83,18 +85,17 @@ def show(
     """Show one node, or one evaluation: its verdict, cases and signals, or one section of it."""
     from .backend import choose
 
-    if evaluation := next(
-        (name for name in (node, session) if name and EVALUATION.fullmatch(name)), ""
-    ):
-        return _show({"evaluation_id": evaluation, "section": section}, choose(server, token), json)
-    if not node and section != "template":
+    named = {"session_id": session, "node_id": node}
+    if EVALUATION.fullmatch(node):
+        named = {"session_id": session, "evaluation_id": node}
+    elif EVALUATION.fullmatch(session) and not node:
+        named = {"evaluation_id": session}
+    elif not node and section != "template":
         raise UsageError(
             "no node named",
             f"kevolve show {session} NODE; `kevolve tree {session}` lists the nodes.",
         )
-    return _show(
-        {"session_id": session, "node_id": node, "section": section}, choose(server, token), json
-    )
+    return _show({**named, "section": section}, choose(server, token), json)
 
 
 def diff(

@@ -89,7 +89,14 @@ class FakeExecutor(Executor):
             TargetReport("cuda", "absent", "no NVIDIA driver answered"),
         )
         measured = (
-            Ceilings({"memory": 1e10}, {"memory": 5e9}, {"float32": 1e11}, {"memory": 1 << 30})
+            Ceilings(
+                {"memory": 1e10},
+                {"memory": 5e9},
+                {"float32": 1e11},
+                {"memory": 1 << 30},
+                streamed_bandwidth={"memory": 1.5e10},
+                streamed_write_bandwidth={"memory": 1e10},
+            )
             if ceilings
             else None
         )

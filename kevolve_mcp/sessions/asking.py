@@ -109,7 +109,7 @@ async def _ask(call: _Call, count: int) -> api.AskBatch:
     demand = await shared.thread(store.sessions.demand, record.id)
     best = tree.best()
     cases = (
-        (await shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases
+        (await shared.thread(store.evaluations.get, record.id, best.evaluation)).evaluation.cases
         if best
         else ()
     )

@@ -162,7 +162,9 @@ class Background:
         best = tree.best()
         if best is None:
             return None
-        evaluation = (await shared.thread(store.evaluations.get, best.evaluation)).evaluation
+        evaluation = (
+            await shared.thread(store.evaluations.get, record.id, best.evaluation)
+        ).evaluation
         reached = figures(evaluation.cases)
         if terminate(tree, record.goal, record.budget, spent, best=reached) is not None:
             return None

@@ -257,7 +257,7 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
             raise Conflict(
                 f"the exported package does not verify: {_rejection(measurement, why)}",
                 f"The package is in {exported.path}; the session stays open.",
-                Action("view", "shows more", evaluation=measurement.id),
+                Action("view", "shows more", session=record.id, evaluation=measurement.id),
                 *((approve,) if measurement.evaluation.status == "needs_review" else ()),
             )
         await self._shared.thread(record_evaluation, exported.path, measurement.evaluation)
@@ -270,7 +270,9 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
             return f"{node.id} was chosen by name."
         best = tree.best()
         cases = (
-            (await self._shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases
+            (
+                await self._shared.thread(store.evaluations.get, record.id, best.evaluation)
+            ).evaluation.cases
             if best
             else ()
         )
@@ -316,8 +318,8 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
         return api.Finished(view, record.state, record.reason)
     tree = await shared.thread(shared.trees.load, store, record.id)
     node = tree.by_id[ended.node]
-    confirmed = await shared.thread(store.evaluations.get, ended.confirmed)
-    measured = await shared.thread(store.evaluations.get, ended.measured)
+    confirmed = await shared.thread(store.evaluations.get, record.id, ended.confirmed)
+    measured = await shared.thread(store.evaluations.get, record.id, ended.measured)
     return api.Finished(
         session=view,
         state=record.state,

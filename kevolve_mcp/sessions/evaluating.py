@@ -73,7 +73,7 @@ async def _stored(shared: Shared, order: EvaluationOrder) -> StoredEvaluation | 
         request.through,
     )
     store = await shared.store()
-    answer = await shared.thread(store.evaluations.find, key)
+    answer = await shared.thread(store.evaluations.find, key, order.session)
     if answer is None or answer.evaluation.target != order.target:
         return None
     return answer if _went_far_enough(answer.evaluation, request.best) else None
@@ -155,7 +155,7 @@ async def keep(
     store = await shared.store()
     await shared.thread(store.candidates.put, order.request.candidate)
     identifier = await shared.thread(store.evaluations.put, measured.evaluation, order.session)
-    return await shared.thread(store.evaluations.get, identifier)
+    return await shared.thread(store.evaluations.get, order.session, identifier)
 
 
 async def compared(

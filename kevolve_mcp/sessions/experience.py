@@ -81,7 +81,7 @@ def shown(store: Store, expansion: Expansion) -> tuple[SimilarStart, ...]:
         return ()
     node = store.nodes.get(lent.session, lent.node)
     session = store.sessions.get(lent.session)
-    device = store.evaluations.get(node.evaluation).evaluation.environment.device
+    device = store.evaluations.get(session.id, node.evaluation).evaluation.environment.device
     task = store.tasks.get(session.task)
     place = f"{session.id} {node.id}"
     return (

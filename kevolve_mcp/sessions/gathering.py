@@ -195,7 +195,7 @@ def _gather(
             Parent(
                 node,
                 store.candidates.get(node.candidate),
-                store.evaluations.get(node.evaluation).evaluation,
+                store.evaluations.get(record.id, node.evaluation).evaluation,
             )
         )
     start = None

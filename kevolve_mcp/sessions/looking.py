@@ -54,7 +54,7 @@ def _exported(store: Store, record: SessionRecord) -> api.Exported | None:
     ended = record.outcome
     if ended is None:
         return None
-    return api.exported(ended.node, store.evaluations.get(ended.measured).evaluation)
+    return api.exported(ended.node, store.evaluations.get(record.id, ended.measured).evaluation)
 
 
 class Looking(LookingUseCase):
@@ -87,7 +87,9 @@ class Looking(LookingUseCase):
                 Action("write_template", "shows it", session=session_id),
             )
         if evaluation_id:
-            return await shared.thread(pages.evaluation_page, store, evaluation_id, section, cursor)
+            return await shared.thread(
+                pages.evaluation_page, store, session_id, evaluation_id, section, cursor
+            )
         if not session_id:
             if node_id or diff_base:
                 raise UsageError(
@@ -128,11 +130,14 @@ class Looking(LookingUseCase):
             record = store.sessions.get(session_id)
             tree = shared.trees.load(store, record.id, to_show=True)
             evaluations = {
-                n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes
+                n.evaluation: store.evaluations.get(record.id, n.evaluation).evaluation
+                for n in tree.nodes
             }
             ended = record.outcome
-            confirmed = store.evaluations.get(ended.confirmed).evaluation if ended else None
-            measured = store.evaluations.get(ended.measured).evaluation if ended else None
+            confirmed, measured = (
+                store.evaluations.get(record.id, name).evaluation if ended else None
+                for name in ((ended.confirmed, ended.measured) if ended else ("", ""))
+            )
             facts = SessionFacts(
                 id=record.id,
                 task=store.tasks.get(record.task),

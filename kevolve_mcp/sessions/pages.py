@@ -31,7 +31,7 @@ def node_page(
 ) -> api.View:
     node = _find(tree, node_id)
     view = api.node(tree, node)
-    stored = store.evaluations.get(node.evaluation)
+    stored = store.evaluations.get(record.id, node.evaluation)
     evaluation = held_out.visible(store, stored)
     if section == "source":
         body = store.candidates.get(node.candidate).source
@@ -97,8 +97,11 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
     return [f"predicted: {times(node.predicted_speedup)} the speed of {of}; {measured}"]
 
 
-def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> api.View:
-    stored = store.evaluations.get(evaluation_id)
+def evaluation_page(
+    store: Store, session_id: str, evaluation_id: str, section: str, cursor: int
+) -> api.View:
+    """session_id: "" for one that names its session itself, or that no session paid for."""
+    stored = store.evaluations.get(session_id or None, evaluation_id)
     e = held_out.visible(store, stored)
     if section == "source":
         body = store.candidates.get(e.candidate).source

@@ -187,7 +187,7 @@ def _insert(
     )
     # told twice, it keeps the evaluation that it has
     if not isinstance(measured, StoredEvaluation) or measured.id != node.evaluation:
-        measured = store.evaluations.get(node.evaluation)
+        measured = store.evaluations.get(p.session, node.evaluation)
     return Recorded(node.id, measured, cached, placed.likeness)
 
 

@@ -31,14 +31,14 @@ class Trees:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures: dict[str, _Figures] = {}
+        self._figures: dict[tuple[str, str], _Figures] = {}
         self._tunables: dict[str, dict[str, Any]] = {}
 
     def load(self, store: Store, session: str, *, to_show: bool = False) -> Tree:
         """All nodes and asks as of one moment. to_show: without tunables, which stand in the texts
         of the candidates and only matter to the search. Raises NotFound."""
         tree = store.nodes.tree(session)
-        figures = self._of_evaluations(store, [node.evaluation for node in tree.nodes])
+        figures = self._of_evaluations(store, session, [n.evaluation for n in tree.nodes])
         nodes = [
             replace(
                 node,
@@ -53,14 +53,17 @@ class Trees:
         ]
         return Tree(tuple(nodes), tree.asks)
 
-    def _of_evaluations(self, store: Store, evaluations: Sequence[str]) -> dict[str, _Figures]:
+    def _of_evaluations(
+        self, store: Store, session: str, evaluations: Sequence[str]
+    ) -> dict[str, _Figures]:
+        """By id, as the session calls them."""
         with self._lock:
-            unknown = [e for e in evaluations if e not in self._figures]
-        known = store.evaluations.measured(unknown) if unknown else {}
-        figures = {e: _derived(measured) for e, measured in known.items()}
+            unknown = [e for e in evaluations if (session, e) not in self._figures]
+        known = store.evaluations.measured(session, unknown) if unknown else {}
+        figures = {(session, e): _derived(measured) for e, measured in known.items()}
         with self._lock:
             self._figures |= figures
-            return {e: self._figures[e] for e in evaluations}
+            return {e: self._figures[session, e] for e in evaluations}
 
     def _of_candidate(self, store: Store, candidate: str) -> dict[str, Any]:
         with self._lock:

@@ -16,8 +16,8 @@ from kevolve_mcp.search.fitness import interval
 from kevolve_mcp.search.node import Node
 
 from . import notes, schema
+from .evaluation_ids import row_ids
 from .evaluations import case_results
-from .rows import number
 
 # A build that fails or a call that does not end, where both went well before, says more about the
 # machine than about the candidate.
@@ -57,7 +57,8 @@ def refuted() -> ScalarSelect[int]:
 
 
 def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
-    """What `search.ranking` has to know of nodes, in the order of `rows`.
+    """What `search.ranking` has to know of nodes, in the order of `rows`; their evaluations are
+    not named.
 
     rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
     eligible, annotations, refuted."""
@@ -69,7 +70,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
             seq=row.seq,
             parents=(),
             candidate=row.candidate,
-            evaluation=f"e{row.evaluation}",
+            evaluation="",
             status=row.status,
             fitness=row.fitness,
             eligible=row.eligible and row.refuted is None,
@@ -80,13 +81,14 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
     ]
 
 
-def completed(connection: Connection, nodes: Sequence[Node]) -> tuple[Node, ...]:
+def completed(connection: Connection, session: str, nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Nodes as `load_nodes` gives them, with what `search.ranking` has to know."""
-    cases = case_results(connection, [number(node.evaluation, "e") for node in nodes])
+    rows = row_ids(connection, session, [node.evaluation for node in nodes])
+    cases = case_results(connection, list(rows.values()))
     return tuple(
         replace(
             node,
-            interval=interval(cases[number(node.evaluation, "e")]) if node.fitness else None,
+            interval=interval(cases[rows[node.evaluation]]) if node.fitness else None,
         )
         for node in nodes
     )

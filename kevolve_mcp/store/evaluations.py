@@ -12,57 +12,63 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, Table, insert, select
 
 from harness.types import CaseResult, Environment, Evaluation, from_json, to_json
-from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import NotFound, StoreError, UsageError
+from kevolve_mcp.errors import StoreError, UsageError
 
-from . import schema
+from . import evaluation_ids, schema
 from .engine import Database
 from .records import Measured, StoredEvaluation
-from .rows import SLICE, insert_once, number, session_row
+from .rows import SLICE, insert_once, next_seq, session_row
 
 
 class Evaluations:
-    """Insert-only. Only `find` answers in place of a measurement; what `list` gives is evidence."""
+    """Insert-only. Only `find` answers in place of a measurement; what `list` gives is evidence.
+
+    An id is what a session calls the evaluation, see `evaluation_ids`; session: which, None for
+    whoever stands outside of all.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     def put(self, evaluation: Evaluation, session: str | None = None) -> str:
-        """Keep it and return its id, "e12". session: the one that paid for it.
+        """Keep it and return its id, "e12", or "x12" without a session. session: the one that paid
+        for it.
 
         An evaluation of the same key is kept beside the older one, and answers from then on. Raises
         UsageError when task or candidate were not put before."""
         with self._database.write() as connection:
-            return f"e{insert_evaluation(connection, evaluation, session, self._clock())}"
+            row = insert_evaluation(connection, evaluation, session, self._clock())
+            return evaluation_ids.names(connection, [row], session)[row]
 
-    def get(self, identifier: str) -> StoredEvaluation:
-        """Raises NotFound."""
+    def get(self, session: str | None, identifier: str) -> StoredEvaluation:
+        """Raises NotFound, and UsageError where an id of a session comes without one."""
         with self._database.read() as connection:
-            return get_evaluation(connection, identifier)
+            return get_evaluation(connection, session, identifier)
 
-    def measured(self, identifiers: Iterable[str]) -> dict[str, Measured]:
+    def measured(self, session: str | None, identifiers: Iterable[str]) -> dict[str, Measured]:
         """What was measured in each of these, in a few queries for all. One that is not there is
         left out."""
         e, measurements = schema.evaluations, dict[str, Measured]()
-        ids = [number(identifier, "e") for identifier in identifiers]
         with self._database.read() as connection:
+            rows = evaluation_ids.row_ids(connection, session, list(identifiers))
+            names = {row: identifier for identifier, row in rows.items()}
+            ids = list(names)
             cases = case_results(connection, ids)
             for start in range(0, len(ids), SLICE):
                 query = select(e.c.id, e.c.target, e.c.seconds, e.c.device_seconds)
                 for row in connection.execute(query.where(e.c.id.in_(ids[start : start + SLICE]))):
-                    measurements[f"e{row.id}"] = Measured(
+                    measurements[names[row.id]] = Measured(
                         row.target, row.seconds, row.device_seconds, tuple(cases[row.id])
                     )
         return measurements
 
-    def find(self, key: str) -> StoredEvaluation | None:
+    def find(self, key: str, session: str | None = None) -> StoredEvaluation | None:
         """The newest with exactly this key (`harness.types.evaluation_key`), None without one."""
         e = schema.evaluations
         with self._database.read() as connection:
-            newest = _load(
-                connection, select(e).where(e.c.key == key).order_by(e.c.id.desc()).limit(1)
-            )
+            query = select(e).where(e.c.key == key).order_by(e.c.id.desc()).limit(1)
+            newest = _load(connection, query, session)
         return newest[0] if newest else None
 
     def list(
@@ -85,14 +91,14 @@ class Evaluations:
             if value is not None:
                 query = query.where(schema.evaluations.c[name] == value)
         with self._database.read() as connection:
-            return tuple(_load(connection, query))
+            return tuple(_load(connection, query, session))
 
 
 def insert_evaluation(
     connection: Connection, evaluation: Evaluation, session: str | None, now: float
 ) -> int:
-    """Insert with cases and signals in the caller's transaction. Raises as `Evaluations.put`
-    does."""
+    """Insert with cases and signals in the caller's transaction; the row id. Raises as
+    `Evaluations.put` does."""
     for table, digest, name in (
         (schema.tasks, evaluation.task, "task"),
         (schema.candidates, evaluation.candidate, "candidate"),
@@ -105,11 +111,14 @@ def insert_evaluation(
                 f"Put the {name} first.",
             )
     if session is not None:
-        session_row(connection, session)
+        session_row(connection, session, lock=True)
     row = {name: getattr(evaluation, name) for name in _PLAIN}
     row.update(
         key=evaluation.key,
         session=session,
+        seq=None
+        if session is None
+        else next_seq(connection, schema.evaluations, "session", session),
         environment=put_environment(connection, evaluation.environment, now),
         device=evaluation.environment.device,
         stages=to_json(evaluation.stages),
@@ -141,17 +150,13 @@ def insert_evaluation(
     return int(identifier)
 
 
-def get_evaluation(connection: Connection, identifier: str) -> StoredEvaluation:
-    """Raises NotFound."""
-    e = schema.evaluations
-    rows = _load(connection, select(e).where(e.c.id == number(identifier, "e")))
-    if not rows:
-        raise NotFound(
-            f"there is no evaluation {identifier}.",
-            "",
-            Action("view", "names the evaluation of each node"),
-        )
-    return rows[0]
+def get_evaluation(
+    connection: Connection, session: str | None, identifier: str
+) -> StoredEvaluation:
+    """Raises as `Evaluations.get` does."""
+    e, row = schema.evaluations, evaluation_ids.row_id(connection, session, identifier)
+    (found,) = _load(connection, select(e).where(e.c.id == row), session)
+    return found
 
 
 def case_results(
@@ -165,20 +170,21 @@ def case_results(
             c.c.evaluation.in_(evaluations[start : start + SLICE])
         )
         for row in connection.execute(query.order_by(c.c.evaluation, c.c.position)):
-            cases[row.evaluation].append(_case(row.evaluation, row.data))
+            cases[row.evaluation].append(_case(connection, row.evaluation, row.data))
     return cases
 
 
-def _case(evaluation: int, data: Any) -> CaseResult:
+def _case(connection: Connection, evaluation: int, data: Any) -> CaseResult:
     try:
         return from_json(CaseResult, data)
     except ValueError as error:
-        raise _unreadable(evaluation, error) from error
+        called = evaluation_ids.names(connection, [evaluation], None)
+        raise _unreadable(called[evaluation], error) from error
 
 
-def _unreadable(evaluation: int, error: ValueError) -> StoreError:
+def _unreadable(evaluation: str, error: ValueError) -> StoreError:
     return StoreError(
-        f"evaluation e{evaluation} cannot be read: {error}.",
+        f"evaluation {evaluation} cannot be read: {error}.",
         "It was written by another version of KEvolve; use that version to read it.",
     )
 
@@ -203,7 +209,10 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def _load(connection: Connection, query: Select[Any]) -> list[StoredEvaluation]:
+def _load(
+    connection: Connection, query: Select[Any], session: str | None
+) -> list[StoredEvaluation]:
+    """As this session calls them."""
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
     cases, signals = (
@@ -211,7 +220,8 @@ def _load(connection: Connection, query: Select[Any]) -> list[StoredEvaluation]:
     )
     environments = load_environments(connection, (row.environment for row in rows))
     return [
-        _stored(row, environments[row.environment], cases[row.id], signals[row.id]) for row in rows
+        _stored(row, session, environments[row.environment], cases[row.id], signals[row.id])
+        for row in rows
     ]
 
 
@@ -229,8 +239,13 @@ def _by_evaluation(
 
 
 def _stored(
-    row: Row[Any], environment: Environment, cases: Sequence[Row[Any]], signals: Sequence[Row[Any]]
+    row: Row[Any],
+    session: str | None,
+    environment: Environment,
+    cases: Sequence[Row[Any]],
+    signals: Sequence[Row[Any]],
 ) -> StoredEvaluation:
+    called = evaluation_ids.name(row.id, row.session, row.seq, session)
     data = {name: getattr(row, name) for name in _PLAIN}
     data.update(
         environment=to_json(environment),
@@ -244,8 +259,8 @@ def _stored(
     try:
         evaluation = from_json(Evaluation, data)
     except ValueError as error:  # CodecError, or a signal that has left the vocabulary
-        raise _unreadable(row.id, error) from error
-    return StoredEvaluation(f"e{row.id}", row.session, row.created, evaluation)
+        raise _unreadable(called, error) from error
+    return StoredEvaluation(called, row.session, row.created, evaluation)
 
 
 def environment_digest(environment: Environment) -> str:

@@ -15,7 +15,7 @@ from kevolve_mcp.errors import StoreError
 
 from . import schema
 
-HEAD = "0011"
+HEAD = "0012"
 # not alembic's default: a shared database may hold another program's
 VERSION_TABLE = "kevolve_version"
 

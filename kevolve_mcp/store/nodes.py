@@ -19,6 +19,7 @@ from .approvals import load_approvals
 from .asks import ask_of
 from .champions import refuted
 from .engine import Database
+from .evaluation_ids import names, row_id
 from .evaluations import get_evaluation, insert_evaluation, signal_names
 from .records import BudgetPlace, NewNode
 from .rows import next_seq, number, session_row
@@ -185,10 +186,16 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     for child, parent in connection.execute(links if seq is None else links.where(p.c.seq == seq)):
         parents[child].append(f"n{parent}")
     signals = signal_names(connection, select(counts).where(*which))
-    nodes = tuple(_node(row, tuple(parents[row.seq]), signals.get(row.counted, ())) for row in rows)
+    told = (each for row in rows for each in (row.counted, row.refuted) if each is not None)
+    called = names(connection, told, session)
+    nodes = tuple(
+        _node(row, called, tuple(parents[row.seq]), signals.get(row.counted, ())) for row in rows
+    )
     approvals = load_approvals(connection, session)
     return tuple(
-        _approved(connection, node, approvals[node.id].author) if node.id in approvals else node
+        _approved(connection, session, node, approvals[node.id].author)
+        if node.id in approvals
+        else node
         for node in nodes
     )
 
@@ -215,11 +222,11 @@ def counted() -> ScalarSelect[int]:
     return newest.correlate(n).scalar_subquery()
 
 
-def _approved(connection: Connection, node: Node, author: str) -> Node:
+def _approved(connection: Connection, session: str, node: Node, author: str) -> Node:
     """With its fitness as measured, where nothing but the flag stood against it."""
     if node.status != "needs_review":
         return replace(node, approved_by=author)
-    cases = get_evaluation(connection, node.evaluation).evaluation.cases
+    cases = get_evaluation(connection, session, node.evaluation).evaluation.cases
     return replace(
         node,
         approved_by=author,
@@ -229,14 +236,17 @@ def _approved(connection: Connection, node: Node, author: str) -> Node:
     )
 
 
-def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> Node:
+def _node(
+    row: Row[Any], called: dict[int, str], parents: tuple[str, ...], signals: tuple[str, ...]
+) -> Node:
+    """called: evaluations by row id."""
     said = notes.of_node(row.annotations)
     return Node(
         id=f"n{row.seq}",
         seq=row.seq,
         parents=parents,
         candidate=row.candidate,
-        evaluation=f"e{row.counted}",
+        evaluation=called[row.counted],
         status=row.status,
         fitness=row.fitness,
         eligible=row.eligible and row.refuted is None,
@@ -253,14 +263,16 @@ def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> 
         structure=row.structure,
         created=row.created,
         met=said.met,
-        refuted=f"e{row.refuted}" if row.refuted is not None else "",
+        refuted=called[row.refuted] if row.refuted is not None else "",
     )
 
 
 def _evaluation(connection: Connection, session: str, task: str, new: NewNode, now: float) -> int:
     """The row id of the node's evaluation, inserted when it is a fresh one."""
-    fresh = None if isinstance(new.evaluation, str) else new.evaluation
-    evaluation = fresh or get_evaluation(connection, str(new.evaluation)).evaluation
+    if isinstance(new.evaluation, str):
+        fresh, evaluation = None, get_evaluation(connection, session, new.evaluation).evaluation
+    else:
+        fresh = evaluation = new.evaluation
     if evaluation.candidate != new.candidate or evaluation.task != task:
         what = "task" if evaluation.task != task else "candidate"
         raise UsageError(
@@ -270,7 +282,7 @@ def _evaluation(connection: Connection, session: str, task: str, new: NewNode, n
     return (
         insert_evaluation(connection, fresh, session, now)
         if fresh
-        else number(str(new.evaluation), "e")
+        else row_id(connection, session, str(new.evaluation))
     )
 
 

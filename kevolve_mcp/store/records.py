@@ -116,7 +116,8 @@ class Approval:
 
 @dataclass(frozen=True)
 class StoredEvaluation:
-    """id: "e12". session: the one that paid for it, None for none."""
+    """id: what the session that asked for it calls it, see `evaluation_ids`. session: the one that
+    paid for it, None for none."""
 
     id: str
     session: str | None

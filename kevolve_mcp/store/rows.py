@@ -17,7 +17,7 @@ from . import schema
 from .remembered import SessionOutcome
 
 SLICE = 500  # ids or digests named in one query
-_NAMES = {"n": "node", "a": "ask", "e": "evaluation", "j": "job"}
+_NAMES = {"n": "node", "a": "ask", "j": "job"}
 
 
 def number(identifier: str, letter: str) -> int:

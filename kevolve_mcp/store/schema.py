@@ -187,6 +187,7 @@ evaluations = Table(
     _digest("candidate"),
     _digest("task"),
     Column("session", String(80), ForeignKey("sessions.id")),
+    Column("seq", Integer),  # in its session, from 1; nothing without one
     _digest("environment"),
     Column("device", PlainText, nullable=False),
     Column("language", String(40), nullable=False),
@@ -207,7 +208,7 @@ evaluations = Table(
     ForeignKeyConstraint(["task"], ["tasks.digest"]),
     ForeignKeyConstraint(["environment"], ["environments.digest"]),
     Index(None, "task", "device"),
-    Index(None, "session"),
+    Index(None, "session", "seq", unique=True),
     Index(None, "candidate"),
 )
 
@@ -344,8 +345,8 @@ skill_evidence = Table(
     Column("effect", Float(53), nullable=False),
     Column("low", Float(53)),
     Column("high", Float(53)),
-    Column("evaluation", String(20), nullable=False),
-    Column("parent_evaluation", String(20), nullable=False),
+    Column("evaluation", String(100), nullable=False),
+    Column("parent_evaluation", String(100), nullable=False),
     Column("note", PlainText, nullable=False),
     Column("predicted", Float(53)),
     Column("origin", PlainText, nullable=False, server_default=""),  # "": measured in this store

@@ -105,7 +105,7 @@ class Sessions:
             ):
                 # a node that needs a review counts once a person let it pass
                 nodes = load_nodes(connection, id)
-                chosen = Tree(completed(connection, nodes), ()).best()
+                chosen = Tree(completed(connection, id, nodes), ()).best()
                 best[id] = (chosen.id, chosen.fitness) if chosen else (None, None)
         return tuple(
             SessionSummary(

@@ -153,7 +153,7 @@ class Store:
                 match.target,
                 match.device,
                 match.similarity,
-                self.evaluations.get(match.confirmed).evaluation.fitness
+                self.evaluations.get(match.session, match.confirmed).evaluation.fitness
                 if match.confirmed
                 else None,
             )

@@ -38,12 +38,14 @@ def about(environment: Environment, target: str) -> str:
 
 
 def rates(ceilings: Ceilings) -> str:
-    """What was measured, by level: "L1 210.4 GB/s up to 32 KiB, ..., memory 11.2 GB/s"."""
-    ends = ceilings.level_bytes
+    """What was measured, by level: "L1 210.4 GB/s up to 32 KiB, ..., memory 11.2 GB/s, 16.8 GB/s
+    with streamed stores"."""
+    ends, streamed = ceilings.level_bytes, ceilings.streamed_bandwidth
     last = max(ends.values(), default=0)
     levels = ", ".join(
         f"{level} {rate / 1e9:,.1f} GB/s"
         + (f" up to {ends[level] // 1024:,} KiB" if 0 < ends.get(level, 0) < last else "")
+        + (f", {streamed[level] / 1e9:,.1f} GB/s with streamed stores" if level in streamed else "")
         for level, rate in ceilings.bandwidth.items()
     )
     operations = ", ".join(

@@ -177,15 +177,20 @@ def test_looking_runs_no_job_that_a_dead_process_left(
 
 
 def test_an_evaluation_is_shown_by_its_id(kevolve: Kevolve, session: str) -> None:
-    assert kevolve("show", "e1").stdout.startswith("e1: correct")
-    assert kevolve("show", session, "e1").stdout == kevolve("show", "e1").stdout
-    assert "class ModelNew" in kevolve("show", "e1", "--section", "source").stdout
+    assert kevolve("show", session, "e1").stdout.startswith("e1: correct")
+    assert "class ModelNew" in kevolve("show", session, "e1", "--section", "source").stdout
+    named = kevolve("show", f"{session}/e1").stdout
+    assert named.startswith(f"{session}/e1: correct")
+    for nobodys in ("e1", "x99"):
+        refused = kevolve("show", nobodys)
+        assert refused.exit_code == 2
+        assert "session" in refused.stderr
     alone = kevolve("show", session)
     assert alone.exit_code == 2
     assert f"kevolve tree {session}" in alone.stderr
-    gone = kevolve("show", "e99")
+    gone = kevolve("show", session, "e99")
     assert gone.exit_code == 2
-    assert "kevolve tree" in gone.stderr
+    assert f"kevolve tree {session}" in gone.stderr
 
 
 def test_the_root_is_compared_as_the_task_that_it_is(kevolve: Kevolve, session: str) -> None:

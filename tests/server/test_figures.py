@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
 from mcp import Client
 
 from harness.native import find_compiler
+from harness.targets import cpu
+from harness.types import Ceilings, to_json
+from kevolve_mcp.executors.local import LocalExecutor
 from kevolve_mcp.executors.testing import OpenJudge
+from kevolve_mcp.server import build_server
+from kevolve_mcp.sessions import Service
+from kevolve_mcp.settings import Settings
 
 from .conftest import text
 from .test_inside import ended, judged_by
@@ -66,6 +74,18 @@ class ModelNew(nn.Module):
         return y
 '''
 
+PLAIN = KERNEL.replace("now.tv_nsec / 64000000 % 2 ? 8 : 1", "false ? 8 : 1")
+# of a machine whose last cache holds less than the outputs of the large case
+CEILINGS = Ceilings(
+    {"L3": 400e9, "memory": 100e9},
+    {"L3": 400e9, "memory": 100e9},
+    {"float32": 1e12},
+    {"L3": 1 << 16, "memory": 1 << 62},
+    0.2,
+    streamed_bandwidth={"memory": 160e9},
+    streamed_write_bandwidth={"memory": 160e9},
+)
+
 
 def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: OpenJudge) -> None:
     async def journey() -> None:
@@ -89,3 +109,21 @@ def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: OpenJud
             assert "nothing_us: a call that does nothing, and the part of it that " in shown
 
     judge.run(journey())
+
+
+@pytest.mark.anyio
+async def test_outputs_beyond_the_caches_are_held_against_streamed_stores(tmp_path: Path) -> None:
+    measured = json.dumps(to_json(CEILINGS))
+    cpu.ceilings(tmp_path / "cache", [sys.executable, "-c", f"print({measured!r})"])
+    executor = LocalExecutor(None, tmp_path / "cache")
+    server = build_server(
+        Settings(home=tmp_path / "home"),
+        lambda settings: Service(settings, lambda python, near: executor),
+    )
+    async with Client(server) as client:
+        task = TASK.replace(', "tiny": {"rows": 1}', "")  # two megabytes in and out
+        timed, told = await ended(client, "kernel_profile", task_source=task, source=PLAIN)
+        assert timed["status"] == "correct", told
+        assert "(160.0 GB/s with inputs in memory, outputs in memory, streamed stores)" in told
+        described = text(await client.call_tool("target_describe", {}))
+    assert "memory 100.0 GB/s, 160.0 GB/s with streamed stores" in described

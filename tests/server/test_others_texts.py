@@ -44,7 +44,10 @@ async def test_in_an_answer(client: Client, status: str) -> None:
 @pytest.mark.parametrize("section", ["", "log", "stages"])
 async def test_in_a_view(client: Client, section: str) -> None:
     session, _ = await broken(client, status="crashed")
-    for named in ({"session_id": session, "node_id": "n1"}, {"evaluation_id": "e1"}):
+    for named in (
+        {"session_id": session, "node_id": "n1"},
+        {"session_id": session, "evaluation_id": "e1"},
+    ):
         view = text(await client.call_tool("tree_view", {**named, "section": section}))
         assert not bare(view), view
         assert JOINED in view

@@ -79,10 +79,10 @@ async def test_the_whole_journey(client: Client) -> None:
 async def test_kernels_outside_the_tree(client: Client) -> None:
     arguments = {"task_source": TASK, "source": kernel(status="incorrect")}
     compiled = await client.call_tool("kernel_compile", arguments)
-    assert text(compiled).startswith("The kernel compiles (e1)")
+    assert text(compiled).startswith("The kernel compiles (x1)")
     checked = await client.call_tool("kernel_check", arguments)
     assert data(checked)["status"] == "incorrect"
-    assert text(checked).startswith("The kernel is incorrect (e2): ")
+    assert text(checked).startswith("The kernel is incorrect (x2): ")
     assert "signal wrong.values" in text(checked)
     assert "knowledge_read" in text(checked)
     profiled = await client.call_tool("kernel_profile", {**arguments, "source": kernel(1.25)})

@@ -48,8 +48,9 @@ async def test_views(bench: Bench) -> None:
         assert "speedup=1.5" in (await service.tree(session, node_id="n2", section="source")).text
         assert ask.text in (await service.tree(session, node_id="n1", section="context")).text
         assert "log of build" in (await service.tree(session, node_id="n3", section="log")).text
-        assert "ok" in (await service.tree(evaluation_id="e1", section="stages")).text
-        assert '"speedup": 1.5' in (await service.tree(evaluation_id="e2", section="cases")).text
+        assert "ok" in (await service.tree(session, evaluation_id="e1", section="stages")).text
+        cases = await service.tree(session, evaluation_id="e2", section="cases")
+        assert '"speedup": 1.5' in cases.text
         diff = await service.tree(session, node_id="n2", diff_base="parent")
         assert "+# fake: speedup=1.5" in diff.text
         assert await service.source(session, "n2") == kernel(1.5)
@@ -86,8 +87,14 @@ async def test_wrong_ids_teach(bench: Bench) -> None:
         with pytest.raises(NotFound) as error:
             await service.tree(session, node_id="n11")
         assert "n1" in error.value.hint
-        with pytest.raises(NotFound):
-            await service.tree(evaluation_id="e77")
+        with pytest.raises(NotFound) as error:
+            await service.tree(session, evaluation_id="e77")
+        assert error.value.hint == "It has e1 to e1."
+        with pytest.raises(UsageError, match="without its session"):
+            await service.tree(evaluation_id="e1")
+        for odd in ("x77", "e", "1", "n1", "no-such/e1", "/e1"):
+            with pytest.raises(NotFound):
+                await service.tree(session, evaluation_id=odd)
         with pytest.raises(UsageError, match="without its session"):
             await service.tree(node_id="n1")
         for named in ({"evaluation_id": "e1"}, {}):

@@ -201,7 +201,7 @@ def test_an_evaluation_of_another_version_is_named(tmp_path: Path) -> None:
         node = store.nodes.add(session, new_node(store))
         with closing(sqlite3.connect(tmp_path / "kevolve.db")) as connection, connection:
             connection.execute("update signals set name = 'no_longer_known' where position = 0")
-        error = refused(StoreError, lambda: store.evaluations.get(node.evaluation))
+        error = refused(StoreError, lambda: store.evaluations.get(session, node.evaluation))
         assert "no_longer_known" in error.message
         assert store.nodes.tree(session).nodes[0].signals[0] == "no_longer_known"
 

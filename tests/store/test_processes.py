@@ -63,7 +63,10 @@ def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path, worker: Star
             assert tree.answered() <= {ask.seq for ask in tree.asks}
             for node in tree.nodes:
                 assert store.candidates.get(node.candidate).source
-                assert store.evaluations.get(node.evaluation).evaluation.candidate == node.candidate
+                assert (
+                    store.evaluations.get(session, node.evaluation).evaluation.candidate
+                    == node.candidate
+                )
             for ask in tree.asks:
                 assert store.asks.shown(session, ask.seq)
             assert store.sessions.spent(session).evaluations == len(tree.nodes)

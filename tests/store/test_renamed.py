@@ -180,3 +180,35 @@ def test_what_had_no_author_and_no_origin_has_none(tmp_path: Path) -> None:
     assert notes.author_of(found["asks"]["author"]) == NOBODY
     assert notes.origin_of(found["nodes"]["origin"]) is None
     assert notes.of_node(json.loads(found["nodes"]["annotations"])).author == NOBODY
+
+
+def test_evaluations_are_counted_by_session(tmp_path: Path) -> None:
+    """The first evaluation of session s-1 was the only one of the home."""
+    rows: dict[str, dict[str, Any]] = {
+        "evaluations": {"id": 90, "session": "s-1"},
+        "sessions": {"id": "s-1", "state": "finished", "outcome": {"confirmed": "e90"}},
+        "skill_evidence": {"session": "s-2", "evaluation": "e90", "parent_evaluation": ""},
+        "jobs": {
+            "state": "done",
+            "session": "s-1",
+            "result": {"evaluation": {"id": "e90"}, "node": {"id": "n1", "evaluation_id": "e91"}},
+        },
+    }
+    found = renewed(tmp_path, "0011", rows)
+    assert found["evaluations"]["seq"] == 1
+    assert json.loads(found["sessions"]["outcome"]) == {"confirmed": "e1"}
+    assert found["skill_evidence"]["evaluation"] == "s-1/e1"
+    assert json.loads(found["jobs"]["result"]) == {
+        "evaluation": {"id": "e1"},
+        "node": {"id": "n1", "evaluation_id": "e91"},
+    }
+
+
+def test_an_evaluation_outside_of_sessions_keeps_its_number(tmp_path: Path) -> None:
+    rows: dict[str, dict[str, Any]] = {
+        "evaluations": {"id": 90},
+        "jobs": {"state": "done", "result": {"evaluation": {"id": "e90"}}},
+    }
+    found = renewed(tmp_path, "0011", rows)
+    assert found["evaluations"]["seq"] is None
+    assert json.loads(found["jobs"]["result"]) == {"evaluation": {"id": "x90"}}

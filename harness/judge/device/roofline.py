@@ -3,6 +3,8 @@ impossible."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...types import Case, Ceilings
 
 
@@ -17,24 +19,45 @@ def memory_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
     memory lives), once each.
 
     The measured rate counts reads plus writes of a scaling kernel, so both directions are divided
-    by it.
+    by it: with streamed stores where the outputs are in a level that has such stores and is faster
+    with them, since a kernel may write them so whatever this one does.
     """
-    read = case.bytes_min - case.bytes_written
-    from_level, to_level = (
-        level_of(working_set, ceilings),
-        level_of(2 * case.bytes_written, ceilings),
-    )
-    return 1e6 * (
-        read / ceilings.bandwidth[from_level] + case.bytes_written / ceilings.bandwidth[to_level]
-    )
+    rates = _reachable(ceilings) if is_streamed(case, ceilings) else ceilings.bandwidth
+    return _moving_us(case, ceilings, working_set, rates)
+
+
+def is_streamed(case: Case, ceilings: Ceilings) -> bool:
+    """Whether the outputs of a case are measured against streamed stores: it follows from their
+    size alone."""
+    level = _levels(case, ceilings, 0)[1]
+    return ceilings.streamed_bandwidth.get(level, 0.0) > ceilings.bandwidth[level]
 
 
 def moved_between(case: Case, ceilings: Ceilings, working_set: int) -> str:
-    """Where the bytes of a call are taken to lie, in words: "inputs in L3, outputs in memory"."""
-    return (
-        f"inputs in {level_of(working_set, ceilings)}, outputs in "
-        f"{level_of(2 * case.bytes_written, ceilings)}"
-    )
+    """Where the bytes of a call are taken to lie, in words: "inputs in L3, outputs in memory,
+    streamed stores"."""
+    from_level, to_level = _levels(case, ceilings, working_set)
+    streamed = ", streamed stores" if is_streamed(case, ceilings) else ""
+    return f"inputs in {from_level}, outputs in {to_level}{streamed}"
+
+
+def _levels(case: Case, ceilings: Ceilings, working_set: int) -> tuple[str, str]:
+    """Of inputs and of outputs."""
+    return level_of(working_set, ceilings), level_of(2 * case.bytes_written, ceilings)
+
+
+def _moving_us(
+    case: Case, ceilings: Ceilings, working_set: int, rates: Mapping[str, float]
+) -> float:
+    from_level, to_level = _levels(case, ceilings, working_set)
+    read = case.bytes_min - case.bytes_written
+    return 1e6 * (read / rates[from_level] + case.bytes_written / rates[to_level])
+
+
+def _reachable(ceilings: Ceilings) -> dict[str, float]:
+    """The higher rate of each level, by whichever stores."""
+    streamed = ceilings.streamed_bandwidth
+    return {name: max(rate, streamed.get(name, 0.0)) for name, rate in ceilings.bandwidth.items()}
 
 
 def copying_us(case: Case, ceilings: Ceilings) -> float:
@@ -57,23 +80,24 @@ def roofline_time_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
 
 
 def plausible_us(case: Case, ceilings: Ceilings, working_set: int, narrow_factor: float) -> float:
-    """What a kernel is not expected to stay below: the roofline, with operations at the highest
-    rate of any format. Exact kernels may compute in another one than the outputs have, such as
-    float32 from integers of eight bits. narrow_factor: of the device, see DeviceFamily."""
+    """What a kernel is not expected to stay below: the roofline, with memory at the higher rate
+    of both kinds of stores and operations at the highest rate of any format. Exact kernels may
+    compute in another one than the outputs have, such as float32 from integers of eight bits.
+    narrow_factor: of the device, see DeviceFamily."""
     fastest = narrow_factor * max(ceilings.operations.values())
     return max(
-        memory_us(case, ceilings, working_set),
+        _moving_us(case, ceilings, working_set, _reachable(ceilings)),
         1e6 * case.operations / fastest,
         ceilings.launch_us,
     )
 
 
 def impossible_us(case: Case, ceilings: Ceilings) -> float:
-    """95 % of the time to write the outputs at the rate of the fastest level that can hold them, or
-    of the launch floor."""
-    level = level_of(case.bytes_written, ceilings)
+    """95 % of the time to write the outputs at the rate of the fastest level that can hold them,
+    by whichever stores, or of the launch floor."""
+    level, streamed = level_of(case.bytes_written, ceilings), ceilings.streamed_write_bandwidth
     fastest = max(
-        rate
+        max(rate, streamed.get(name, 0.0))
         for name, rate in ceilings.write_bandwidth.items()
         if ceilings.level_bytes[name] >= ceilings.level_bytes[level]
     )

@@ -35,7 +35,9 @@ async def tree_view(
     ctx: Context[Any],
     session_id: Annotated[str, Field(description="Default: list all sessions")] = "",
     node_id: Annotated[str, Field(description='One node, e.g. "n17"')] = "",
-    evaluation_id: Annotated[str, Field(description='One evaluation, e.g. "e12"')] = "",
+    evaluation_id: Annotated[
+        str, Field(description='One of its evaluations, e.g. "e12"; outside of sessions "x12"')
+    ] = "",
     diff_base: Annotated[
         str,
         Field(

@@ -215,11 +215,11 @@ def _next(result: api.Evaluated) -> tuple[tuple[Action, ...], str]:
         return (), "compare its times with those of the whole kernel, then go on with that one"
     if evaluation.status != "correct":
         again = Action(_VERBS.get(result.depth, "profile"), "tries it again", session=session)
-        log = Action("view", "shows the log", evaluation=evaluation.id, section="log")
+        log = _look("shows the log", result, "log")
         return (again, log), "fix the kernel"
     if result.depth == "compile" and result.facts.get("build", {}).get("kernels"):
         return (
-            Action("view", "for the listings", evaluation=evaluation.id, section="assembly"),
+            _look("for the listings", result, "assembly"),
             Action(
                 "check",
                 "verifies float32 and float16 Triton kernels in its interpreter; CUDA C++ is "
@@ -234,6 +234,13 @@ def _next(result: api.Evaluated) -> tuple[tuple[Action, ...], str]:
     if result.depth == "profile" and not session:
         return (Action("open_session", "to search for a faster one"),), ""
     return (Action(_DEEPER[result.depth], session=session),), ""
+
+
+def _look(purpose: str, result: api.Evaluated, section: str) -> Action:
+    evaluation = result.evaluation.id
+    return Action(
+        "view", purpose, session=result.session_id, evaluation=evaluation, section=section
+    )
 
 
 def _links(result: api.Evaluated) -> list[tuple[str, str, str]]:

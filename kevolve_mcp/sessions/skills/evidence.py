@@ -34,7 +34,7 @@ def measured(
 ) -> SkillEvidence | None:
     """The measured effect, None unless its interval lies above 1, whatever the judge's clock leaves
     open, both were measured on one device, and no confirmation proved one of them wrong."""
-    stored = store.evaluations.get(node.evaluation)
+    stored = store.evaluations.get(session.id, node.evaluation)
     effect, between = effect_of(node, parent)
     if (
         node.status != "correct"
@@ -43,7 +43,7 @@ def measured(
         or between[0] <= 1 + _open(stored.evaluation)
     ):
         return None
-    other = store.evaluations.get(parent.evaluation) if parent else None
+    other = store.evaluations.get(session.id, parent.evaluation) if parent else None
     if _predictable(stored.evaluation) or (other and _predictable(other.evaluation)):
         return None
     device = stored.evaluation.environment.device
@@ -74,10 +74,10 @@ def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[floa
     return comparison.ratio, comparison.interval
 
 
-def refusal(store: Store, node: Node, parent: Node | None) -> str:
+def refusal(store: Store, session: SessionRecord, node: Node, parent: Node | None) -> str:
     """Why `measured` finds nothing, in a sentence."""
     against = parent.id if parent else "the baseline"
-    open_share = _open(store.evaluations.get(node.evaluation).evaluation)
+    open_share = _open(store.evaluations.get(session.id, node.evaluation).evaluation)
     if node.status != "correct":
         return f"{node.id} was not proved correct ({node.status})"
     if (wrong := _refuted(node, parent)) is not None:
@@ -96,7 +96,9 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
             f"{times(between[0])}"
         )
     both = [each for each in (node, parent) if each is not None]
-    if any(_predictable(store.evaluations.get(each.evaluation).evaluation) for each in both):
+    if any(
+        _predictable(store.evaluations.get(session.id, each.evaluation).evaluation) for each in both
+    ):
         return (
             f"an output of {node.id} is the same in every draw, so no speed-up is vouched for "
             "(output_predictable)"

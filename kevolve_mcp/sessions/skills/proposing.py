@@ -40,7 +40,7 @@ class Proposing(UseCase):
             effect = evidence.measured(store, session, node, parent)
             if effect is None:
                 raise UsageError(
-                    evidence.refusal(store, node, parent),
+                    evidence.refusal(store, session, node, parent),
                     "Only a measured, certain effect makes a skill: submit the pair again, or "
                     "choose other nodes.",
                 )

@@ -75,7 +75,7 @@ class RoundTrips(Suite):
             assert store.candidates.get(candidate.digest) == candidate
             assert store.sessions.get(session.id) == session
             assert {f.name: getattr(session, f.name) for f in dataclasses.fields(new)} == vars(new)
-            assert store.evaluations.get(identifier).evaluation == evaluation
+            assert store.evaluations.get(session.id, identifier).evaluation == evaluation
             assert store.asks.get(session.id, ask.seq) == ask
             assert store.asks.shown(session.id, ask.seq) == "write a kernel: é"
             tree = store.nodes.tree(session.id)
@@ -108,7 +108,7 @@ class RoundTrips(Suite):
         with self.store(tmp_path) as store:
             store.tasks.put(task)
             store.candidates.put(candidate)
-            stored = store.evaluations.get(store.evaluations.put(odd)).evaluation
+            stored = store.evaluations.get(None, store.evaluations.put(odd)).evaluation
             assert stored.cases == odd.cases
             assert stored.stages == odd.stages
             assert stored.message == "nul \\x00 and \\ud800"
@@ -134,7 +134,7 @@ class RoundTrips(Suite):
             assert [
                 e.evaluation for e in store.evaluations.list(task=task.digest, device="cpu:other")
             ][:1] == [other_device]
-            assert store.evaluations.measured([identifier, "e999999"]) == {
+            assert store.evaluations.measured(None, [identifier, "x999999"]) == {
                 identifier: Measured(
                     evaluation.target,
                     evaluation.seconds,
@@ -142,6 +142,37 @@ class RoundTrips(Suite):
                     evaluation.cases,
                 )
             }
+
+    def test_a_session_counts_its_evaluations_from_one(self, tmp_path: Path) -> None:
+        task, candidate = sample_task(), sample_candidate()
+        with self.store(tmp_path) as store:
+            one, other = opened(store).id, opened(store).id
+            store.candidates.put(candidate)
+            nobodys = store.evaluations.put(sample_evaluation(candidate, task, 1.1))
+            assert nobodys.startswith("x")
+            for session, figure in ((one, 1.2), (one, 1.3), (other, 1.4)):
+                store.evaluations.put(sample_evaluation(candidate, task, figure), session)
+
+            def figure_of(session: str | None, identifier: str) -> float | None:
+                return store.evaluations.get(session, identifier).evaluation.fitness
+
+            assert [figure_of(one, f"e{seq}") for seq in (1, 2)] == [1.2, 1.3]
+            assert figure_of(other, "e1") == figure_of(None, f"{other}/e1") == 1.4
+            assert figure_of(one, f"{other}/e1") == 1.4
+            assert figure_of(other, nobodys) == figure_of(None, nobodys) == 1.1
+            assert set(store.evaluations.measured(other, ["e1", f"{one}/e2", "e9"])) == {
+                "e1",
+                f"{one}/e2",
+            }
+            newest = store.evaluations.find(sample_evaluation(candidate, task).key, one)
+            assert newest is not None
+            assert (newest.id, newest.session) == (f"{other}/e1", other)
+            taken = store.nodes.add(one, new_node(store, evaluation=f"{other}/e1"))
+            assert (taken.evaluation, taken.fitness) == (f"{other}/e1", 1.4)
+            refused(UsageError, lambda: store.evaluations.get(None, "e1"))
+            refused(NotFound, lambda: store.evaluations.get(other, "e2"))
+            refused(NotFound, lambda: store.evaluations.get(None, f"x{10**8}"))
+            refused(NotFound, lambda: store.evaluations.get("no-such", "e1"))
 
     def test_telling_twice_gives_the_first_node(self, tmp_path: Path) -> None:
         with self.store(tmp_path) as store:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from harness.judge.device import roofline
 from harness.judge.evaluation.diagnosis import MeasuredCase, diagnose
 from harness.types import Case, CaseResult, Ceilings
 
 CEILINGS = Ceilings({"memory": 10e9}, {"memory": 10e9}, {"float32": 1e9}, {"memory": 1 << 30})
+# streamed stores are faster where outputs do not fit into L3
+STREAMED = Ceilings(
+    {"L3": 40e9, "memory": 10e9},
+    {"L3": 20e9, "memory": 5e9},
+    {"float32": 1e12},
+    {"L3": 1 << 20, "memory": 1 << 62},
+    streamed_bandwidth={"memory": 15e9},
+    streamed_write_bandwidth={"memory": 10e9},
+)
 CASE = Case("usual", bytes_min=100_000, bytes_written=50_000, operations=100.0)
 
 
@@ -33,3 +43,35 @@ def test_what_is_around_the_kernels_is_named_where_they_take_little(
     assert found.name == name
     assert ("; own kernels take" in found.message) == (share is not None)
     assert "; 50.0 us with warm caches" in found.message
+
+
+@pytest.mark.parametrize(
+    ("written", "least_us", "where"),
+    [
+        (1 << 20, 2 * (1 << 20) / 15e3, "outputs in memory, streamed stores"),
+        # 10 GB/s for inputs, as it ever was, and 40 for outputs
+        (1 << 19, (3 << 19) / 10e3 + (1 << 19) / 40e3, "outputs in L3"),
+    ],
+)
+def test_outputs_beyond_the_caches_are_held_against_streamed_stores(
+    written: int, least_us: float, where: str
+) -> None:
+    """Whatever stores a kernel has: what it is held against follows from its sizes."""
+    case = Case("big", bytes_min=2 << 20, bytes_written=written)
+    latency_us = 1.25 * least_us
+    result = CaseResult("big", correct=True, latency_us=latency_us, baselines={"eager": 1e6})
+    (found,) = diagnose([MeasuredCase(case, result, 4 << 20)], STREAMED, ())
+    assert (found.name, found.evidence["memory_fraction"]) == ("near_roofline", pytest.approx(0.8))
+    assert f" GB/s with inputs in memory, {where})" in found.message
+
+
+def test_an_accusation_is_held_against_the_faster_stores() -> None:
+    small = Case("small", bytes_min=3 << 20, bytes_written=1 << 19)  # inputs are in memory
+    fastest = Ceilings({"L3": 40e9, "memory": 15e9}, {}, {"float32": 1e12}, STREAMED.level_bytes)
+    assert roofline.plausible_us(small, STREAMED, 8 << 20, 1.0) == pytest.approx(
+        roofline.roofline_time_us(small, fastest, 8 << 20)
+    )
+    big = Case("big", bytes_min=9 << 20, bytes_written=8 << 20)
+    assert roofline.impossible_us(big, STREAMED) == pytest.approx(0.95 * (8 << 20) / 10e3)
+    # what a kernel is granted follows the slower ones
+    assert roofline.copying_us(big, STREAMED) == pytest.approx((8 << 20) / 10e3)

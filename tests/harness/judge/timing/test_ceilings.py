@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,22 @@ def test_a_matrix_product_does_not_exceed_the_arithmetic_ceiling(tmp_path: Path)
         [sys.executable, "-c", product], capture_output=True, text=True, check=True
     )
     assert float(done.stdout) < 1.3 * ceilings.operations["float32"]
+
+
+@pytest.mark.quiet
+def test_streamed_stores_are_measured_where_a_processor_has_them(tmp_path: Path) -> None:
+    if find_compiler() is None:
+        pytest.skip("no C++ compiler on this machine")
+    found = cpu.ceilings(tmp_path, command("harness.targets", "cpu.measure"))
+    levels = {"memory"} if platform.machine() == "x86_64" else set()
+    assert set(found.streamed_bandwidth) == set(found.streamed_write_bandwidth) == levels
+    for rates, streamed in (
+        (found.bandwidth, found.streamed_bandwidth),
+        (found.write_bandwidth, found.streamed_write_bandwidth),
+    ):
+        # a nearer level is not the slower one, whatever stores there are behind it
+        nearer = min(rate for level, rate in rates.items() if level != "memory")
+        assert nearer >= max(rates["memory"], streamed.get("memory", 0.0)) > 0
 
 
 @pytest.mark.parametrize("family", [cpu, cuda])
