@@ -193,42 +193,64 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
 
 
 def prepare(
-    context: StageContext, worker: Worker, pool: CasePool, count: int, before: Slots | None = None
+    context: StageContext,
+    worker: Worker,
+    pool: CasePool,
+    count: int,
+    before: Slots | None = None,
+    instance: str = "",
 ) -> Slots:
     """Construct the candidate's model for a case and give it the reference's parameters. before:
-    slots that this worker is done with."""
+    slots that this worker is done with. instance: see `construct`."""
     slots = bursts.slots(pool, count, before)
 
     def prepare() -> None:
-        worker.ask(
-            "case",
-            [*worker.private_copies(pool.init_fd), *slots.fds],
-            seconds=LOAD_SECONDS,
-            key=pool.name,
-            init=pool.describe["init"],
-            outputs=pool.outputs,
-            slots=count,
-            slot_bytes=pool.slot_bytes,
-            state=pool.describe["state"],
-            seed=pool.seed,
-            upstream=pool.upstream,
-            trained=pool.trained,
-            device=context.task.family.TORCH_DEVICE,
-        )
+        construct(context, worker, pool, slots, instance=instance)
         set_state(worker, pool, 0)
 
     context.guard(f"case {pool.name}: construction", worker, prepare)
     return slots
 
 
-def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
+def construct(
+    context: StageContext,
+    worker: Worker,
+    pool: CasePool,
+    slots: Slots,
+    key: str = "",
+    instance: str = "",
+) -> None:
+    """Construct the candidate's model for a case. key: by which it is called, the case's name where
+    there is none. instance: a name under which the model is kept, and taken where there is one."""
+    worker.ask(
+        "case",
+        [*worker.private_copies(pool.init_fd), *slots.fds],
+        seconds=LOAD_SECONDS,
+        case=pool.name,
+        key=key or pool.name,
+        init=pool.describe["init"],
+        outputs=pool.outputs,
+        slots=slots.count,
+        slot_bytes=pool.slot_bytes,
+        state=pool.describe["state"],
+        seed=pool.seed,
+        upstream=pool.upstream,
+        trained=pool.trained,
+        aliases=pool.aliases,
+        device=context.task.family.TORCH_DEVICE,
+        instance=instance,
+    )
+
+
+def set_state(worker: Worker, pool: CasePool, seed: int, key: str = "") -> None:
+    """Give a candidate's model the reference's parameters in a state."""
     if pool.describe["state"]:
         layout = pool.describe["state_layout"]
         worker.ask(
             "state",
             worker.private_copies(pool.states[seed]),
             seconds=LOAD_SECONDS,
-            key=pool.name,
+            key=key or pool.name,
             layout=layout,
         )
 

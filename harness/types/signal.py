@@ -73,6 +73,7 @@ VOCABULARY: dict[str, str] = {
     "wrong.stale_parameters": "right with the first parameters, wrong after they changed",
     "wrong.race": "the same input gave different results beyond rounding",
     "wrong.held_output": "an output changed after it was returned",
+    "wrong.state": "a call leaves other parameters or buffers than the reference's does",
     "wrong.gradients": "the forward agrees, the gradients do not",
     "special_values": (
         "with NaN or infinity in the inputs the result is another than the reference's; that fails "

@@ -34,6 +34,10 @@ class CandidateHost(host.Host):
     _own_kernels: own_kernels.OwnKernels | None = None
     _recorder: launches.LaunchRecorder | None = None
 
+    def __init__(self, sock: socket.socket, text_fd: int) -> None:
+        super().__init__(sock, text_fd)
+        self._instances: dict[str, Any] = {}  # models that several cases share, by name
+
     def on_load(self, fds: list[int], poison: bool = False) -> None:
         """Execute the candidate's text (first descriptor), with what it compiled before (second, if
         given). With `poison`, memory from malloc is filled with a pattern, and launches of own
@@ -58,6 +62,7 @@ class CandidateHost(host.Host):
     def on_case(
         self,
         fds: list[int],
+        case: str,
         key: str,
         init: Layout,
         outputs: Layout,
@@ -67,18 +72,26 @@ class CandidateHost(host.Host):
         seed: int,
         upstream: list[int],
         trained: list[str],
+        aliases: list[int],
         device: str = "cpu",
+        instance: str = "",
     ) -> None:
         """Construct the model for one case. upstream: see model_calls.forward. trained: the
-        reference's names of the parameters whose gradients are asked. Descriptors: init inputs
-        and, where outputs are not shown where they lie, output slots."""
+        reference's names of the parameters whose gradients are asked. aliases: outputs that may
+        lie in the inputs' memory. instance: a name under which the model is kept, and taken where
+        there is one. Descriptors: init inputs and, where outputs are not shown where they lie,
+        output slots."""
         if self._recorder is not None:
-            self._recorder.case = key
-        # a constructor may keep them or write into them, as the reference's may
-        arguments = copy.deepcopy(buffers.read(fds[0], init))
-        model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
-        if not placement.is_host(device) and hasattr(model, "to"):
-            model = model.to(device)
+            self._recorder.case = case
+        model = self._instances.get(instance)
+        if model is None:
+            # a constructor may keep them or write into them, as the reference's may
+            arguments = copy.deepcopy(buffers.read(fds[0], init))
+            model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
+            if not placement.is_host(device) and hasattr(model, "to"):
+                model = model.to(device)
+        if instance:
+            self._instances[instance] = model
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
         _require_gradients({name: targets[name] for name in trained})
         mapped = memory_files.map_shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
@@ -92,7 +105,13 @@ class CandidateHost(host.Host):
             device,
             targets,
             None if upstream else getattr(model, "without_kernel", None),
+            aliases,
         )
+
+    def on_drop(self, fds: list[int], key: str) -> None:
+        """Forget what has this key; see Host.on_drop."""
+        self._instances.pop(key, None)
+        super().on_drop(fds, key)
 
     def on_state(self, fds: list[int], key: str, layout: Layout) -> None:
         """Take over the reference's parameters."""

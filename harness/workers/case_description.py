@@ -95,6 +95,9 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         },
         "state_layout": plan_layout(list(initial.values())),
         "updated": watch.updated(),
+        "aliases": list(range(len(calls.first)))
+        if calls.looks
+        else tensor_relations.aliases(calls.first, inputs),
         "operators": {k: v[0] for k, v in counts.items()},
         "operations": float(calls.flops + elementwise),
         "bytes_read": reads.nbytes,

@@ -158,6 +158,8 @@ class Host(ShownHost):
             outputs, figures = running.run(model.call, arguments, clock)
         if guard is not None:
             guard.check()
+            for tensors, inputs in zip(outputs, arguments, strict=True):
+                model.refuse_inputs(tensors, inputs)
         for tensors, slot in zip(outputs, slots, strict=True):
             copy_to_slots(tensors, slot)
         del outputs, arguments, values

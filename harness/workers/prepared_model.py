@@ -9,6 +9,7 @@ from typing import Any
 
 from ..wire import buffers
 from ..wire.layouts import Layout
+from ..wire.nesting import tensors_of
 from . import model_calls
 from .modules import LoadError
 
@@ -26,6 +27,8 @@ class PreparedModel:
     targets: dict[str, Any] = field(default_factory=dict)
     # of an exported package: itself, with a kernel that does nothing
     without_kernel: Callable[..., Any] | None = None
+    # outputs, by number, that may lie in the memory of the inputs; None where nobody asks
+    aliases: list[int] | None = None
     _views: list[list[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -36,6 +39,22 @@ class PreparedModel:
         for number in range(len(self._views), count):
             self._views.append(buffers.tensors(self.outputs, self.slots, number * self.slot_bytes))
         return self._views[:count]
+
+    def refuse_inputs(self, outputs: list[Any], inputs: Any) -> None:
+        """Raise LoadError for an output in the memory of the inputs where the reference returns
+        memory of its own: who changes the one would change the other."""
+        if self.aliases is None:
+            return
+        regions = [(t.data_ptr(), t.data_ptr() + t.nbytes) for t in tensors_of(inputs)]
+        for number, output in enumerate(outputs):
+            if number in self.aliases or not output.numel():
+                continue
+            if any(start <= output.data_ptr() < end for start, end in regions):
+                raise LoadError(
+                    "structure",
+                    f"output {number} lies in the memory of an input; the reference's is memory of "
+                    "its own. Return a copy",
+                )
 
 
 def copy_to_slots(tensors: list[Any], slots: list[Any]) -> None:

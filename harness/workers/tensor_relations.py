@@ -20,6 +20,12 @@ def held_bytes(outputs: list[Any], inputs: Any) -> int:
     return sum(nbytes for place, nbytes in storages.items() if place not in input_storages)
 
 
+def aliases(outputs: list[Any], inputs: Any) -> list[int]:
+    """Outputs, by number, that lie in the memory of inputs."""
+    input_storages = {t.untyped_storage().data_ptr() for t in tensors_of(inputs)}
+    return [n for n, t in enumerate(outputs) if t.untyped_storage().data_ptr() in input_storages]
+
+
 def memory(one: list[Any], other: list[Any]) -> dict[str, list[int]]:
     """Where the reference's outputs lie, by two calls with equal inputs of which the first is held.
     same: outputs, by number, in the same memory in both: parameters, what it keeps, its inputs.

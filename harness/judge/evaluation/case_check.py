@@ -91,7 +91,7 @@ class CaseCheck:
             [pair for pairs in by_state.values() for pair in pairs]
         )
         for state, pairs in by_state.items():
-            self._guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
+            self.guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
             for pair in pairs:
                 if self.mismatches.wrong and (
                     state or time.monotonic() - began > DIAGNOSIS_SECONDS
@@ -115,8 +115,8 @@ class CaseCheck:
         cpus = sorted(os.sched_getaffinity(0))
         _, input_set = self.pool.checking[0]
         doing = f"repeated on {len(cpus)} threads"
-        self._guard(doing, lambda: set_state(self.worker, self.pool, 0))
-        self._guard(
+        self.guard(doing, lambda: set_state(self.worker, self.pool, 0))
+        self.guard(
             doing,
             lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=len(cpus), cpus=cpus),
         )
@@ -130,13 +130,13 @@ class CaseCheck:
             if time.monotonic() - began > most_s:
                 break
         cpu = self.context.task.timing_cpus
-        self._guard(
+        self.guard(
             doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu)
         )
 
     def _compare_again(self, input_set: InputSet, doing: str, earlier: dict[int, Any]) -> None:
         """One more burst of what was right before. earlier: its outputs so far, by number."""
-        self._burst([input_set], [0] * bursts.CHECK_CALLS, doing)
+        self.run_burst([input_set], [0] * bursts.CHECK_CALLS, doing)
         for outputs in self._outputs(bursts.CHECK_CALLS):
             for number, output in enumerate(outputs):
                 if number in earlier and same_bits(output, earlier[number]):
@@ -157,15 +157,22 @@ class CaseCheck:
                     self.mismatches.wrong.append(("wrong.race", text, finding))
                     self.fail()
 
-    def call_once(self, input_set: InputSet, doing: str) -> None:
-        """One more call on inputs that were right before. Raises Failure."""
-        self._burst([input_set], [0], doing)
+    def call_once(self, input_set: InputSet, doing: str, key: str = "") -> None:
+        """One more call on inputs that were right before. key: of the model, the case's own where
+        there is none. Raises Failure."""
+        self.run_burst([input_set], [0], doing, key=key)
         for number, output in enumerate(self._outputs(1)[0]):
             self.mismatches.add(number, output, input_set, [], changed=False, repeated=False)
         if self.mismatches.wrong:
             name, text, finding = self.mismatches.wrong[0]
             self.mismatches.wrong[0] = (name, f"{doing}: {text}", finding)
             self.fail()
+
+    def drop(self, key: str) -> None:
+        """Let the worker forget a model. Raises Failure."""
+        self.guard(
+            "forgetting a model", lambda: self.worker.ask("drop", seconds=LOAD_SECONDS, key=key)
+        )
 
     def fail(self) -> NoReturn:
         """Raise the failure of the first wrong result, with values where these may be told."""
@@ -184,8 +191,8 @@ class CaseCheck:
             return "", ""
         try:
             input_set = drawer.draw_example(self.pool, family)
-            self._guard("constructed", lambda: set_state(self.worker, self.pool, 0))
-            self._burst([input_set], [0], f"{family} inputs")
+            self.guard("constructed", lambda: set_state(self.worker, self.pool, 0))
+            self.run_burst([input_set], [0], f"{family} inputs")
         # it is wrong already, and what happens here adds nothing but values
         except (Failure, WorkerFailed):
             return "", ""
@@ -225,7 +232,7 @@ class CaseCheck:
     def _compare(
         self, pair: list[InputSet], order: list[int], doing: str, *, first: bool, changed: bool
     ) -> None:
-        result = self._burst(pair, order, doing, record=first)
+        result = self.run_burst(pair, order, doing, record=first)
         self.library.update(own_work.library_calls(result.data))
         outputs = self._outputs(len(order))
         for index, own in enumerate(outputs):
@@ -241,20 +248,28 @@ class CaseCheck:
                     number, output, pair[order[index]], others, changed=changed, repeated=repeated
                 )
 
-    def _burst(
-        self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False
+    def run_burst(
+        self,
+        sets: list[InputSet],
+        order: list[int],
+        doing: str,
+        *,
+        record: bool = False,
+        key: str = "",
     ) -> BurstResult:
+        """One burst in this check's slots. Raises Failure."""
         seconds = max(
             self.context.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s)
         )
-        return self._guard(
+        return self.guard(
             doing,
             lambda: bursts.run(
-                self.worker, self.slots, self.case.name, sets, order, seconds, record=record
+                self.worker, self.slots, key or self.case.name, sets, order, seconds, record=record
             ),
         )
 
-    def _guard(self, doing: str, action: Callable[[], T]) -> T:
+    def guard(self, doing: str, action: Callable[[], T]) -> T:
+        """What an action on the candidate's worker gives. Raises Failure."""
         return self.context.guard(f"case {self.case.name}, {doing}", self.worker, action)
 
     def _outputs(self, calls: int) -> list[list[Any]]:

@@ -16,6 +16,7 @@ from ..outcomes import Built, Verified
 from ..processes import answers
 from ..processes.worker import Worker
 from ..stage_context import StageContext
+from . import module_checks
 from .case_check import CaseCheck, most_held_calls, unjudged
 
 
@@ -56,16 +57,13 @@ class _Verification:
             pool = context.task.pool(case.name)
             calls = most_held_calls(context, pool)
             slots = prepare(context, worker, pool, calls, slots)
-            self._case(CaseCheck(context, case, pool, worker, slots))
-            context.guard(
-                f"case {case.name}",
-                worker,
-                lambda name=case.name: worker.ask(  # type: ignore[misc]
-                    "drop", seconds=LOAD_SECONDS, key=name
-                ),
-            )
+            check = CaseCheck(context, case, pool, worker, slots)
+            self._case(check)
+            check.drop(case.name)
             if context.confirming:
                 pool.release(checking=True)
+        if not context.ablating:
+            module_checks.check_shared_instances(context, worker)
         self._count()
 
     def outcome(self, failure: Failure | None = None) -> Verified:
@@ -90,6 +88,9 @@ class _Verification:
         case = check.case
         try:
             self._results[case.name] = check.result()
+            if not self._context.ablating:
+                module_checks.check_state(check)
+                module_checks.check_two_instances(check)
         except Failure as failure:
             if not self._context.ablating or failure.status != "incorrect":
                 if failure.wrong is not None:

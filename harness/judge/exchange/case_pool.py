@@ -16,7 +16,7 @@ from ...wire import memory_files
 from ...wire.layouts import Layout
 from ...workers import families, operators, rounding
 from ..correctness import tolerance
-from .input_sets import Group, Half, InputSet
+from .input_sets import Group, Half, InputSet, LeftValue
 
 MOST_TERMS, APART = 1 << 20, 1 << 8  # of a sum, as far as rounding goes; where no elements meet
 
@@ -34,6 +34,8 @@ class CasePool:
     states: dict[int, int] = field(default_factory=dict)
     state: int | None = None  # of them, in which the reference is
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
+    # what a call on the first checking set leaves of what forward updates, by name
+    left_state: dict[str, LeftValue] = field(default_factory=dict)
     timing: list[Group] = field(default_factory=list)
     # of `timing`: two where there are parameters, which change between them
     halves: list[Half] = field(default_factory=list)
@@ -196,6 +198,18 @@ class CasePool:
         return list(self.describe["trained"])
 
     @property
+    def updated(self) -> list[str]:
+        """Parameters and buffers that the reference's forward changes, by name."""
+        return list(self.describe["updated"])
+
+    @property
+    def aliases(self) -> list[int]:
+        """Outputs, by number, that may lie in the memory of inputs: those of the reference that
+        do, and gradients."""
+        gradients = range(self.results, len(self.outputs["leaves"]))
+        return [*self.describe["aliases"], *gradients]
+
+    @property
     def exact(self) -> bool:
         """Whether nothing is rounded: the reference only moves, chooses or compares values."""
         return not self.upstream and operators.is_exact(self.describe["operators"])
@@ -210,6 +224,7 @@ class CasePool:
         self.timing, self.halves, self.single_call_groups = [], [], []
         if checking:
             del self.checking[2:]
+            self.left_state = {}
 
     def ask_for_bits(self, bitwise: bool) -> None:
         """Whether timed outputs shall have the framework's own bits: timing sets hold these
@@ -223,6 +238,7 @@ class CasePool:
             if fd >= 0:
                 os.close(fd)
         self.checking, self.timing, self.halves, self.single_call_groups = [], [], [], []
+        self.left_state = {}
 
 
 def _count(shape: list[int]) -> int:

@@ -42,7 +42,7 @@ class InputFile:
 @dataclass
 class InputSet:
     """Where one call's inputs lie, and their layout; expected outputs and the framework's own
-    (checking sets) as mapped tensors.
+    (checking sets) as mapped tensors. seed: from which it can be drawn again.
 
     allowances: what each output may be off by on exactly these inputs (checking sets). finite: of
     the expected outputs. alternatives: what outputs are where rounding to whole numbers goes the
@@ -55,6 +55,7 @@ class InputSet:
     layout: Layout
     expected: list[torch.Tensor]
     family: str = "dense"
+    seed: int = 0
     finite: bool = True
     framework: list[torch.Tensor] = field(default_factory=list)
     allowances: list[tolerance.Allowance] = field(default_factory=list)
@@ -65,6 +66,16 @@ class InputSet:
         """What is expected of an output, where it may be either of two numbers the nearer one."""
         others = [side[number] for side in self.alternatives]
         return ties.settled(output, self.expected[number], others)
+
+
+@dataclass(frozen=True)
+class LeftValue:
+    """What one call of the reference leaves of a parameter or buffer: in high precision, as the
+    framework's own dtype has it, and what it may be off by."""
+
+    expected: torch.Tensor
+    framework: torch.Tensor
+    allowance: tolerance.Allowance
 
 
 @dataclass

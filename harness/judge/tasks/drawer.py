@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from ...targets import DeviceFamily, cpu
 from ...types import Operator
-from ...wire import memory_files
+from ...wire import buffers, memory_files
+from ...wire.nesting import tensors_of
 from ...workers import parameter_states
 from ..correctness import tolerance
+from ..correctness.distance import same_bits
 from ..errors import WorkerFailed
 from ..exchange import input_sets
 from ..exchange.bursts import working_bytes
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import Group, Half, InputSet
+from ..exchange.input_sets import Group, Half, InputSet, LeftValue
 from ..processes import answers
 from ..processes.worker import Worker
 from .input_families import GROWN, NAMED, UNEVEN, checking_families, objection, timed_families
@@ -204,6 +206,42 @@ class Drawer:
     def sample(self, pool: CasePool) -> InputSet:
         """One more set of plain inputs."""
         return self._maker.make_set(pool, "dense")
+
+    def initial_state(self, pool: CasePool) -> dict[str, torch.Tensor]:
+        """The parameters and buffers as constructed, by name."""
+        values = buffers.read(self.set_state(pool, 0), pool.describe["state_layout"])
+        return dict(zip(pool.describe["state"], values, strict=True))
+
+    def left_state(self, pool: CasePool, input_set: InputSet) -> dict[str, LeftValue]:
+        """What a call of the reference, as constructed, on the first checking set leaves of the
+        parameters and buffers that it updates. Raises WorkerFailed."""
+        if not pool.left_state:
+            self.set_state(pool, 0)
+            pool.left_state = self._maker.left_state(pool, input_set)
+        return pool.left_state
+
+    def exact_allowances(
+        self, pool: CasePool, state: int, input_set: InputSet
+    ) -> list[tolerance.Allowance] | None:
+        """What outputs may be off by on exactly the inputs of a timed set, in a state of the
+        parameters: from the framework's own error there. None where the set is another one when it
+        is drawn again."""
+        before = pool.state
+        try:
+            self.set_state(pool, state)
+            again = self._maker.make_set(pool, input_set.family, input_set.seed)
+        except WorkerFailed:
+            return None
+        finally:
+            if before is not None:
+                self.set_state(pool, before)
+        both = zip(
+            *(tensors_of(each.file.value(each.layout, each.base)) for each in (input_set, again)),
+            strict=True,
+        )
+        if not all(same_bits(one, other) for one, other in both):
+            return None
+        return set_allowances(pool, again)
 
     def draw_example(self, pool: CasePool, family: str) -> InputSet:
         """A set like a checking one whose values may be told: it judges nobody, and leaves the

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...targets import DeviceFamily
-from ...wire import frames, memory_files
+from ...wire import buffers, frames, memory_files
 from ...wire.layouts import PLAIN_BYTES, integer_tensors
 from ...workers import rounding
+from ..correctness import tolerance
 from ..device import host_memory
 from ..exchange import device_link
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import Group, InputSet
+from ..exchange.input_sets import Group, InputSet, LeftValue
 from ..processes import answers
 from ..processes.worker import Worker
 from .set_allowances import rounding_slack
@@ -26,6 +27,7 @@ from .task_workers import TASK_SECONDS
 if TYPE_CHECKING:
     import torch
 
+_PRECISIONS = {"expected": 2, "framework": 1}  # of the same values: bytes, at the most
 _PLACES_BYTES = 64  # of JSON, for where an output lies, and once more around all
 
 
@@ -40,8 +42,8 @@ class SetMaker:
         """Bytes that there are for sets, where these lie."""
         return device_link.free_bytes() if self._shared else host_memory.available()
 
-    def make_set(self, pool: CasePool, family: str) -> InputSet:
-        """One set with precise expectations."""
+    def make_set(self, pool: CasePool, family: str, seed: int | None = None) -> InputSet:
+        """One set with precise expectations. seed: that of a set which is made again."""
         # the unused pages of a plan, and what is left of one
         between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
         slack = rounding_slack(pool, family)
@@ -52,7 +54,7 @@ class SetMaker:
             *([pool.slot_bytes] * len(rounding.SIDES) if slack else []),
         )
         inputs, expected, framework, *alternatives = memories
-        seed = secrets.randbits(48)
+        seed = secrets.randbits(48) if seed is None else seed
         arguments = {"case": pool.name, "seed": seed, "family": family, "slack": slack}
         data = self._worker.data(self._fill("make_set", memories, TASK_SECONDS, arguments))
         precise = self._place(expected.tensors(data["expected"]))
@@ -63,6 +65,7 @@ class SetMaker:
             data["layout"],
             precise,
             family,
+            seed,
             data["finite"],
             rounded,
             alternatives=[self._place(each.tensors(pool.outputs)) for each in alternatives],
@@ -82,8 +85,9 @@ class SetMaker:
         slacks = [rounding_slack(pool, family) for family in families]
         other_sizes = [outputs] * (bool(chosen) + (len(rounding.SIDES) if slacks[0] else 0))
         inputs, *results = self._allocate(calls * stride, outputs, *other_sizes)
+        seeds = [secrets.randbits(48) for _ in range(calls)]
         arguments = {
-            "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)],
+            "case": pool.name, "seeds": seeds,
             "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
             "framework": chosen,
         }  # fmt: skip
@@ -116,12 +120,43 @@ class SetMaker:
                 common if json.dumps(each["layout"]) == text else each["layout"],
                 [output[number] for output in expected],
                 family,
+                seeds[number],
                 alternatives=[[output[number] for output in side] for side in alternatives],
                 memory=each["memory"],
             )
             for number, (each, family) in enumerate(zip(replies, families, strict=True))
         ]
         return Group(sets, expected, framework, alternatives)
+
+    def left_state(self, pool: CasePool, input_set: InputSet) -> dict[str, LeftValue]:
+        """What a call of the reference on a set leaves of the parameters and buffers that it
+        updates."""
+        names = pool.updated
+        size = int(pool.describe["state_layout"]["bytes"])
+        fds = [memory_files.create(name, factor * size) for name, factor in _PRECISIONS.items()]
+        try:
+            layouts = self._worker.data(
+                self._worker.ask(
+                    "left_state",
+                    fds,
+                    seconds=TASK_SECONDS,
+                    case=pool.name,
+                    seed=input_set.seed,
+                    family=input_set.family,
+                    names=names,
+                )
+            )
+            expected, framework = (
+                buffers.read(fd, layouts[name]) for fd, name in zip(fds, _PRECISIONS, strict=True)
+            )
+            terms = max(pool.reductions)
+            return {
+                name: LeftValue(precise, rounded, tolerance.derive(precise, rounded, terms))
+                for name, precise, rounded in zip(names, expected, framework, strict=True)
+            }
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def _allocate(self, *sizes: int) -> list[SetMemory]:
         """Memory for inputs, and for what is expected."""

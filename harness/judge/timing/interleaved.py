@@ -259,7 +259,12 @@ class _CaseRounds:
         for side in some or self._candidates:
             with self._own(side.name):
                 timed_outputs.verify_outputs(
-                    self._case.name, self._pool, side.kept, self._half, side.slots
+                    self._case.name,
+                    self._pool,
+                    side.kept,
+                    self._half,
+                    side.slots,
+                    self._task.drawer,
                 )
 
     @contextlib.contextmanager

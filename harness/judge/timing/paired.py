@@ -30,6 +30,7 @@ from ..exchange.slots import Slots
 from ..figures.case_times import Block
 from ..processes.freezing import Turn, aside, turns
 from ..processes.worker import Worker
+from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from ..tasks.timing_plan import BURSTS
 from .memory_use import MemoryUse
@@ -99,7 +100,15 @@ def time_process(
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
         memory = MemoryUse(task, worker)
         rounds = _Rounds(
-            case.name, pool, sides, names, rng, block, times_us, len(pool.timing), checked
+            case.name,
+            pool,
+            sides,
+            names,
+            rng,
+            block,
+            times_us,
+            len(pool.timing),
+            task.drawer if checked else None,
         )
         for half in pool.halves:
             if half.state:
@@ -130,7 +139,7 @@ def time_process(
 
 class _Rounds:
     """The rounds of one block: their figures go to `block` and `times_us`. most: of both halves
-    together. Raises WrongWhenTimed."""
+    together. drawer: of the sets, None where outputs need not be right. Raises WrongWhenTimed."""
 
     def __init__(
         self,
@@ -142,12 +151,12 @@ class _Rounds:
         block: Block,
         times_us: dict[str, list[float]],
         most: int,
-        checked: bool,
+        drawer: Drawer | None,
     ) -> None:
         self._case, self._pool, self._sides, self._rng = case, pool, sides, rng
         self._names, self._baseline = list(names), names[1]
         self._block, self._times_us, self._most = block, times_us, most
-        self._checked = checked
+        self._drawer = drawer
         # outputs of the candidate's bursts that were not looked at yet; each side's are put aside
         # alike
         size = (pool.warm_calls + pool.calls) * pool.slot_bytes
@@ -206,9 +215,17 @@ class _Rounds:
 
     def verify(self) -> None:
         """Look at the outputs that wait for it."""
-        if not self._checked:
+        if self._drawer is None:
             self._pending.clear()
-        verify_outputs(self._case, self._pool, self._pending, self._half, self._sides.slots[""])
+            return
+        verify_outputs(
+            self._case,
+            self._pool,
+            self._pending,
+            self._half,
+            self._sides.slots[""],
+            self._drawer,
+        )
 
     def _run_burst(self, name: str, group: Group, turn: Turn) -> Burst:
         pending, storage = self._pending, self._storage
@@ -225,7 +242,7 @@ class _Rounds:
 
     def _require_intact(self, intact: bool) -> None:
         """Raise where outputs changed that were right when they were handed over."""
-        if self._checked:
+        if self._drawer is not None:
             raise_if_changed(self._case, intact)
 
 

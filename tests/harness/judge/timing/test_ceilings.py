@@ -100,7 +100,7 @@ def test_a_matrix_product_does_not_exceed_the_arithmetic_ceiling(tmp_path: Path)
 def test_streamed_stores_are_measured_where_a_processor_has_them(tmp_path: Path) -> None:
     if find_compiler() is None:
         pytest.skip("no C++ compiler on this machine")
-    found = cpu.ceilings(tmp_path, command("harness.targets", "cpu.measure"))
+    found = cpu.ceilings(tmp_path, python_command("harness.targets", "cpu.measure"))
     levels = {"memory"} if platform.machine() == "x86_64" else set()
     assert set(found.streamed_bandwidth) == set(found.streamed_write_bandwidth) == levels
     for rates, streamed in (

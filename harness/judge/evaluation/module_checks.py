@@ -1,0 +1,146 @@
+"""A candidate's module as programs use it: what a call leaves of its parameters and buffers, two
+instances side by side, and one instance that meets the shapes of several cases."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ...types import Case
+from ...wire import buffers, memory_files
+from ...wire.layouts import plan_layout
+from ..candidate_workers import LOAD_SECONDS, construct, prepare, set_state
+from ..correctness import oracle
+from ..correctness.distance import same_bits
+from ..errors import Interfered
+from ..exchange import bursts
+from ..exchange.case_pool import CasePool
+from ..exchange.slots import Slots
+from ..processes.worker import Worker
+from ..stage_context import StageContext
+from .case_check import CaseCheck
+
+# of parameters and buffers, above which what the reference leaves alone is not looked at, and no
+# second instance is constructed; of a case's set, above which cases do not share an instance
+MOST_STATE_BYTES, MOST_SET_BYTES = 256 << 20, 1 << 30
+
+
+def check_state(check: CaseCheck) -> None:
+    """Compare what one call leaves of the parameters and buffers: those that the reference's
+    forward updates with its own, all others with what they were. Raises Failure."""
+    pool, drawer = check.pool, check.context.task.drawer
+    updated = pool.updated
+    small = pool.state_bytes <= MOST_STATE_BYTES
+    names = list(pool.describe["state"]) if small else updated
+    if not names:
+        return
+    _, input_set = pool.checking[0]
+    doing = "what a call leaves"
+    check.guard(doing, lambda: set_state(check.worker, pool, 0))
+    check.run_burst([input_set], [0], doing)
+    initial = drawer.initial_state(pool)
+    values = _left_state(check, {name: initial[name] for name in names}, doing)
+    for name in names:
+        if name not in updated and not same_bits(values[name], initial[name]):
+            _fail(check, f"a call changes {name}; the reference's leaves it as it is")
+    for name, reference in drawer.left_state(pool, input_set).items() if updated else ():
+        finding = oracle.compare(
+            values[name], reference.expected, reference.allowance, reference.framework
+        )
+        if finding.signal is None:
+            continue
+        unchanged = same_bits(values[name], initial[name])
+        detail = "it is left as it was" if unchanged else finding.detail
+        _fail(check, f"the reference updates {name} in each call, and here {detail}", finding)
+    check.guard(doing, lambda: set_state(check.worker, pool, 0))
+
+
+def check_two_instances(check: CaseCheck) -> None:
+    """Call two more instances with parameters of their own in turn, equally old, while the first
+    one lives: what is kept outside of an instance shows. Raises Failure."""
+    pool, worker = check.pool, check.worker
+    changed = next(((s, each) for s, each in pool.checking if s and each.family == "dense"), None)
+    if changed is None or pool.state_bytes > MOST_STATE_BYTES:
+        return
+    doing = "two instances"
+    pairs = [(f"{pool.name}/{n}", *pair) for n, pair in enumerate([changed, pool.checking[0]])]
+
+    def build() -> None:
+        for key, state, _ in pairs:
+            construct(check.context, worker, pool, check.slots, key)
+            set_state(worker, pool, state, key)
+
+    check.guard(f"{doing}, construction", build)
+    for key, _, input_set in (*pairs, pairs[0]):
+        check.call_once(input_set, f"{doing} with parameters of their own", key=key)
+    for key, *_ in pairs:
+        check.drop(key)
+
+
+def check_shared_instances(context: StageContext, worker: Worker) -> None:
+    """Let one instance meet the cases that construct it alike, and the first of them again: what is
+    kept from one shape shows with another. Raises Failure."""
+    alike: dict[str, list[Case]] = {}
+    for case in context.cases:
+        pool = context.task.pools[case.name]
+        if pool.set_bytes + pool.state_bytes <= MOST_SET_BYTES:
+            alike.setdefault(_construction(pool), []).append(case)
+    for number, cases in enumerate(alike.values()):
+        if len(cases) > 1:
+            _check_one_instance(context, worker, cases, f"shared/{number}")
+
+
+def _check_one_instance(
+    context: StageContext, worker: Worker, cases: Sequence[Case], instance: str
+) -> None:
+    slots: Slots | None = None
+    met: list[str] = []
+    for case in (*cases, cases[0]):
+        pool = context.task.pools[case.name]
+        slots = prepare(context, worker, pool, bursts.CHECK_CALLS, slots, instance)
+        check = CaseCheck(context, case, pool, worker, slots)
+        _, input_set = pool.checking[0]
+        after = f", after {' and '.join(met[-2:])}" if met else ""
+        check.call_once(input_set, f"one instance for several cases{after}")
+        met.append(case.name)
+    for key in (*(case.name for case in cases), instance):
+        check.drop(key)
+
+
+def _construction(pool: CasePool) -> str:
+    """What an instance of a case is constructed with, and its parameters and buffers."""
+    init = memory_files.read_all(pool.init_fd)
+    return json.dumps([pool.describe["init"], pool.describe["state"], init.hex()])
+
+
+def _left_state(check: CaseCheck, initial: dict[str, Any], doing: str) -> dict[str, Any]:
+    """These parameters and buffers as the calls so far have left them."""
+    layout = plan_layout(list(initial.values()))
+    fd = memory_files.create("left", int(layout["bytes"]))
+    try:
+        check.guard(
+            doing,
+            lambda: check.worker.ask(
+                "left_state",
+                [fd],
+                seconds=LOAD_SECONDS,
+                key=check.pool.name,
+                layout=layout,
+                names=list(initial),
+            ),
+        )
+        try:
+            memory_files.seal(fd)
+        except OSError as error:
+            raise Interfered("it keeps hold of the file of its parameters") from error
+        return dict(zip(initial, buffers.read(fd, layout), strict=True))
+    finally:
+        os.close(fd)
+
+
+def _fail(check: CaseCheck, text: str, finding: oracle.Finding | None = None) -> None:
+    finding = finding or oracle.Finding("wrong.state", 1.0, 0.0, 0.0, text)
+    check.mismatches.wrong.append(("wrong.state", f"case {check.pool.name}: {text}", finding))
+    check.fail()
