@@ -18,13 +18,12 @@ PLAIN_BYTES = 1 << 17  # that a layout may take besides its tensors, as JSON
 Layout = dict[str, Any]
 
 
-def plan_layout(value: Any) -> Layout:
+def plan_layout(value: Any, begins: Sequence[int] = ()) -> Layout:
     """The layout of a structure of lists, tuples, named tuples, dicts, tensors and JSON values.
     Raises TypeError naming what cannot cross, also because it is too long.
 
     Each tensor ends (up to its alignment) at the end of a page, with an unused page before and
-    after it. A view that begins amid a line of its memory begins so here, too: a kernel may need
-    more alignment than the task's own inputs have.
+    after it. begins: at which byte of a line each tensor begins, 0 where there are none.
     """
     leaves: list[dict[str, Any]] = []
     total = PAGE
@@ -55,10 +54,11 @@ def plan_layout(value: Any) -> Layout:
                 "stride": list(node.stride()),
                 "nbytes": extent * node.element_size(),
             }
-            begins = node.storage_offset() * node.element_size() % LINE
-            used = -(-(begins + entry["nbytes"]) // LINE) * LINE
+            number = sum("value" not in leaf for leaf in leaves)
+            begin = begins[number] if begins else 0
+            used = -(-(begin + entry["nbytes"]) // LINE) * LINE
             pages = -(-used // PAGE) * PAGE
-            entry["offset"] = total + pages - used + begins
+            entry["offset"] = total + pages - used + begin
             total += pages + PAGE
             leaves.append(entry)
         elif _is_json_value(node):

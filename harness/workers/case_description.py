@@ -47,7 +47,8 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
                 [(list(o.shape), o.dtype) for o in roots.values()], seed, task.draw_device
             ),
         ]
-        layout = plan_layout(arguments)
+        begins = tensor_relations.begins(arguments) if placement.is_host(task.device) else ()
+        layout = plan_layout(arguments, begins)
         inputs = placement.move(arguments, task.device)
         call = model_calls.forward(model, upstream)
         watch = _StateWatch(model)
@@ -82,6 +83,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             tensor_relations.memory(calls.first, calls.again),
             plain_values_text(layout),
             calls.looks,
+            begins,
         )
     elementwise = sum(
         elements for op, (_, elements, _) in counts.items() if not operators.is_free(op)

@@ -23,7 +23,7 @@ class LiveCase:
     """The model in the working dtype and in double precision, its initial state, the
     outputs' layout, the outputs from which gradients flow back, the inputs' specs. memory: see
     tensor_relations, for the numbers and texts `values` among the inputs, for any where the model
-    looks at what is in tensors."""
+    looks at what is in tensors. begins: at which byte of a line of memory each input begins."""
 
     spec: CaseSpec
     model: Callable[..., Any]
@@ -38,6 +38,7 @@ class LiveCase:
     memory: dict[str, list[int]] = field(default_factory=dict)
     values: str = ""
     looks: bool = False
+    begins: Sequence[int] = ()
 
     def set_state(self, values: list[Any]) -> None:
         """Set the parameters of both models, on the device where these are."""
@@ -151,10 +152,11 @@ class LiveTask:
             return False
         return on_device == on_host
 
-    def plan(self, value: Any, function: str) -> Layout:
-        """The layout of what a function of the task returns. Raises TaskProblem."""
+    def plan(self, value: Any, function: str, begins: Sequence[int] = ()) -> Layout:
+        """The layout of what a function of the task returns; begins: see plan_layout. Raises
+        TaskProblem."""
         try:
-            return plan_layout(value)
+            return plan_layout(value, begins)
         except TypeError as error:
             raise TaskProblem(
                 f"{self.lines.at(function)}: {function}(): {error}; return those"

@@ -70,7 +70,7 @@ def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[st
     case = task.cases[order.case]
     with task.all_threads():
         results = _compute(task, case, order)
-        layout = task.plan(results.inputs, "get_inputs")
+        layout = task.plan(results.inputs, "get_inputs", case.begins)
         write[0](layout, results.inputs)
         finite = all(
             bool(torch.isfinite(t).all()) for t in results.expected if t.is_floating_point()
@@ -101,7 +101,7 @@ def make_group_set(
     which the framework's own are written as well."""
     case = task.cases[order.case]
     results = _compute(task, case, order)
-    layout = task.plan(results.inputs, "get_inputs")
+    layout = task.plan(results.inputs, "get_inputs", case.begins)
     write[0](layout, results.inputs, base)
     write[1](
         case.outputs,

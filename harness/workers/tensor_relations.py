@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..wire.layouts import LINE
 from ..wire.nesting import tensors_of
 
 
 def specs(value: Any) -> list[Any]:
     """Shape, strides and dtype of each tensor."""
     return [(t.shape, t.stride(), t.dtype) for t in tensors_of(value)]
+
+
+def begins(value: Any) -> list[int]:
+    """At which byte of a line of memory each tensor begins, as far as that is its own doing: a
+    view's. A kernel may need more alignment than a task's inputs have."""
+    return [t.storage_offset() * t.element_size() % LINE for t in tensors_of(value)]
 
 
 def held_bytes(outputs: list[Any], inputs: Any) -> int:

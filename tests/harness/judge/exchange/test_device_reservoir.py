@@ -56,7 +56,7 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
     held = DeviceReservoir(pool, looks=looks)
     for burst in range(bursts):
         held.announce(worker, 1.0)  # type: ignore[arg-type]
-        said, worker.host._held = [], []
+        said, worker.host._outputs = [], []
         for call in range(burst * CALLS, (burst + 1) * CALLS):
             number = place(call, worker.holds)
             start = number * EACH
@@ -64,7 +64,7 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
             memory[start + 96 : start + 104].view(torch.int64)[:] = call
             at = STEP + start
             said += [[at, [1, 4] if call % 2 else None], [0, None], [at + 96, None]]
-            worker.host._held.append([number])
+            worker.host._outputs.append([number])
         slots._places = []
         copy(slots._plan_copies(link, said, CALLS))
         slots._reorder()
