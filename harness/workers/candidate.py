@@ -13,7 +13,7 @@ from typing import Any
 from .. import native
 from ..types import to_json
 from ..wire import buffers, frames, launches, memory_files
-from ..wire.layouts import Layout
+from ..wire.layouts import Layout, tensor_entries
 from . import (
     compile_cache,
     guarded_memory,
@@ -120,8 +120,15 @@ class CandidateHost(host.Host):
     def on_left_state(self, fds: list[int], key: str, layout: Layout, names: list[str]) -> None:
         """Write what the calls so far have left of these of the reference's parameters and
         buffers."""
-        targets = self.prepared[key].targets
-        values = [targets[name].detach().cpu().contiguous() for name in names]
+        import torch
+
+        targets, values = self.prepared[key].targets, []
+        for name, entry in zip(names, tensor_entries(layout), strict=True):
+            # a file takes what lies in memory: in the reference's own strides, a transposed one's
+            value = torch.empty_strided(
+                entry["shape"], entry["stride"], dtype=targets[name].dtype, device="cpu"
+            )
+            values.append(value.copy_(targets[name].detach()))
         buffers.write(fds[0], layout, values)
 
     def on_own_kernels(

@@ -38,9 +38,12 @@ def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
         generator_device = device if value.is_floating_point() or value.is_complex() else "cpu"
         generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share
-        state.append(
-            _other(name, value.to(generator_device), generator, grows=grows).to(value.device)
-        )
+        other = _other(name, value.to(generator_device), generator, grows=grows).to(value.device)
+        if other.stride() != value.stride():  # files hold both in one layout, a transposed one's
+            other = torch.empty_strided(
+                value.shape, value.stride(), dtype=value.dtype, device=value.device
+            ).copy_(other)
+        state.append(other)
     return state
 
 
