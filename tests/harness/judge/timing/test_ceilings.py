@@ -62,8 +62,9 @@ def test_ceilings_are_measured_again_before_a_kernel_is_accused(tmp_path: Path) 
         runner.run(executor.close())
         (file,) = tmp_path.rglob("ceilings-*.json")
         measured = json.loads(file.read_text())
-        for rates in (measured["bandwidth"], measured["write_bandwidth"]):
-            rates |= {level: rate / SLOWER for level, rate in rates.items()}
+        for kind in ("bandwidth", "write_bandwidth"):
+            for rates in (measured[kind], measured[f"streamed_{kind}"]):
+                rates |= {level: rate / SLOWER for level, rate in rates.items()}
         file.write_text(json.dumps(measured))
         executor = LocalExecutor(None, tmp_path)
         task = runner.run(executor.open_task(TASK, "", "cpu"))
