@@ -181,12 +181,15 @@ class Drawer:
             for state, input_set in pool.checking
             if state == 0 and input_set.family == "dense"
         )
-        groups = self._draw_groups(pool, (bursts - bursts // 2 if changes else bursts) * candidates)
+        count = bursts * candidates * pool.calls
+        families = timed_families(list(pool.family_allowances), count)
+        later = bursts // 2 * candidates * pool.calls if changes else 0
+        groups = self._draw_groups(pool, families[later:])
         halves = [Half(0, groups, dense, input_sets.typical_sizes(groups))]
         if changes:
             changed = parameter_states.draw("changed")
             self.set_state(pool, changed)
-            groups = self._draw_groups(pool, bursts // 2 * candidates)
+            groups = self._draw_groups(pool, families[:later])
             usual = input_sets.typical_sizes(groups)
             warm = dense
             if pool.warm_calls or not pool.one_by_one:
@@ -196,8 +199,7 @@ class Drawer:
             halves.append(Half(changed, groups, warm, usual))
         return halves
 
-    def _draw_groups(self, pool: CasePool, count: int) -> list[Group]:
-        families = timed_families(list(pool.family_allowances), count * pool.calls)
+    def _draw_groups(self, pool: CasePool, families: list[str]) -> list[Group]:
         return [
             self._maker.make_group(pool, families[first : first + pool.calls])
             for first in range(0, len(families), pool.calls)

@@ -78,9 +78,10 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
 
 
 def timed_families(usable: Sequence[str], count: int) -> list[str]:
-    """Of so many timed sets: nobody knows which is what. Each family that is usable is among them,
-    and the plain one, if one of the most frequent is left: who is wrong in one alone is found by
-    each process (of 12 sets 1 in 30 draws had none of one)."""
+    """Of so many timed sets of one process, in an order that nobody knows. Each family that is
+    usable is among them, and the plain one, as far as there are so many: who is wrong in one alone
+    is found by each process (of 12 sets 1 in 30 draws had none of one; of four for each half of a
+    search's processes one of ten searches)."""
     chance = secrets.SystemRandom()
     uneven = [family for family in usable if family != NAMED]
     share = (NAMED_UNEVEN_SHARE if NAMED in usable else UNEVEN_SHARE) if uneven else 0.0
@@ -88,15 +89,13 @@ def timed_families(usable: Sequence[str], count: int) -> list[str]:
     if NAMED in usable:
         shares[NAMED] = NAMED_SHARE
     shares["dense"] = 1.0 - sum(shares.values())
-    most = max(shares, key=lambda family: (shares[family], family == "dense"))
     families = chance.choices(list(shares), list(shares.values()), k=count)
-    if most not in families and count > 2:  # 1 of 4,000 draws of twelve
-        families[chance.randrange(count)] = most
-    places = [place for place, family in enumerate(families) if family == most]
     missing = [family for family in shares if family not in families]
     chance.shuffle(missing)
-    for place, family in zip(chance.sample(places, max(0, len(places) - 1)), missing, strict=False):
-        families[place] = family
+    for family in missing:
+        repeated = [n for n, other in enumerate(families) if families.count(other) > 1]
+        if repeated:
+            families[chance.choice(repeated)] = family
     return families
 
 
