@@ -77,7 +77,7 @@ def examine(
         return None
     case = max(context.cases, key=lambda c: results[c.name].latency_us or 0.0)
     pool = context.task.pool(case.name)
-    known, unseen = [
+    metered_set, unseen_set = [
         input_set
         for state, input_set in pool.checking
         if state == 0 and input_set.family != "special"
@@ -85,7 +85,7 @@ def examine(
     worker = start_worker(context, poison=True)
     try:
         slots = prepare(context, worker, pool, 1)
-        share, hidden_us, launched = _meter(context, case, worker, slots, known)
+        share, hidden_us, launched = _meter(context, case, worker, slots, metered_set)
         if hidden_us > launch_us(context.task.family, launched) and share < 1 - HIDDEN_SHARE:
             text = (
                 f"case {case.name}: own kernels take {share:.0%} of a call and the framework does "
@@ -94,7 +94,7 @@ def examine(
             )
             signals.append(Signal("policy.host_work", text))
         refused = signals and policy.library_calls == "reject"
-        if not refused and _right_when_silenced(context, case, worker, slots, unseen):
+        if not refused and _right_when_silenced(context, case, worker, slots, unseen_set):
             text = (
                 f"case {case.name}: with its own kernels silenced the outputs stay right: the "
                 "kernels are a decoy"
@@ -124,14 +124,15 @@ def _meter(
         measurements = []
         for _ in range(METERED):
             result = bursts.run(worker, slots, case.name, [input_set], [0], seconds, record=True)
-            launches, own = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter").values[:2]
+            reply = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter")
+            launches, own_ns = reply.values[:2]
             library = (
                 sum(ns for _, _, ns in answers.counts(result.data).values())
                 if context.task.family.SYNCHRONOUS
                 else 0
             )
             total = max(1, result.inside_ns - library)
-            measurements.append((max(0, total - own) / 1e3, min(1.0, own / total), launches))
+            measurements.append((max(0, total - own_ns) / 1e3, min(1.0, own_ns / total), launches))
         worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="silence")
         hidden_us, share, launches = min(measurements)
         return share, hidden_us, launches
@@ -148,8 +149,8 @@ def _right_when_silenced(
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
         return False  # it needs what its kernels give
     tensors = slots.tensors(pool.outputs, 0)
-    known = zip(tensors, unseen.allowances, unseen.framework, strict=True)
+    triples = zip(tensors, unseen.allowances, unseen.framework, strict=True)
     return all(
-        oracle.is_right(own, unseen.expectation(number, own), allowed, framework)
-        for number, (own, allowed, framework) in enumerate(known)
+        oracle.is_right(output, unseen.expectation(number, output), allowance, framework)
+        for number, (output, allowance, framework) in enumerate(triples)
     )

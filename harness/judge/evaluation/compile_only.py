@@ -54,7 +54,7 @@ def _compiled(context: StageContext, worker: Worker) -> tuple[list[Captured], in
     kernels, left_out = launched_kernels.collect(context, worker, COMPILE_SECONDS)
     if context.language.built_as_text:
         architecture = ARCHITECTURES[context.place.architecture]
-        kernels = launched_kernels.joined(kernels, context.builds.records, architecture)
+        kernels = launched_kernels.join_listings(kernels, context.builds.records, architecture)
     return kernels, left_out
 
 

@@ -28,7 +28,9 @@ def profile(context: StageContext, verified: Verified, timed: Timed) -> Profiled
     kernels: dict[str, Any] = loops_of(context, verified.called)
     static = list[Signal]()
     if verified.kernels and architecture is not None:
-        launched = launched_kernels.joined(verified.kernels, context.builds.records, architecture)
+        launched = launched_kernels.join_listings(
+            verified.kernels, context.builds.records, architecture
+        )
         kernels, static = compiled_kernels.describe(launched, architecture)
     static += context.language.explain(kernels.get("static", {}))
     times = timed.times.items()

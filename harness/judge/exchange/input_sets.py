@@ -65,7 +65,7 @@ class InputSet:
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """What is expected of an output, where it may be either of two numbers the nearer one."""
         others = [side[number] for side in self.alternatives]
-        return ties.settled(output, self.expected[number], others)
+        return ties.settle(output, self.expected[number], others)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Group:
     def expectation(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
         """As InputSet.expectation, for an output of all sets."""
         others = [side[number] for side in self.alternatives]
-        return ties.settled(outputs, self.expected[number], others)
+        return ties.settle(outputs, self.expected[number], others)
 
     def split(self) -> list[Group]:
         """Each of the sets as a group of its own."""
