@@ -129,7 +129,7 @@ def _reason(text: str, builds: Sequence[BuildRecord]) -> BuildRecord | None:
     """The failed build that an error is about: it quotes what was said of it. One that was caught
     explains nothing that came later."""
     return next(
-        (b for b in builds if not b.ok and b.said and b.said[:QUOTED_CHARS].strip() in text), None
+        (b for b in builds if not b.ok and b.reply and b.reply[:QUOTED_CHARS].strip() in text), None
     )
 
 
@@ -205,8 +205,8 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
 
 def _shortage(error: WorkerDied, log: str) -> str:
     """What shows that it died for want of memory, "" where nothing does."""
-    if error.held:
-        return f"it and its processes held {error.held / 2**30:.1f} GiB, more than the limit"
+    if error.held_bytes:
+        return f"it and its processes held {error.held_bytes / 2**30:.1f} GiB, more than the limit"
     if error.limit and error.peak > NEARLY * error.limit:
         return (
             f"it held {error.peak / 2**30:.1f} of the {error.limit / 2**30:.1f} GiB that it may map"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..outcomes import Built, Verified
-from ..processes.builds import KeptBuilds
+from ..processes.builds import EvaluationBuilds
 from ..stage_context import StageContext
 from .progress import Progress
 
@@ -25,7 +25,7 @@ class Known:
     """A right candidate, with what its checked process had built."""
 
     verified: Verified
-    builds: KeptBuilds
+    builds: EvaluationBuilds
 
 
 def note(context: StageContext, verified: Verified) -> None:

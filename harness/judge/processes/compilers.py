@@ -78,17 +78,17 @@ class Compiler(ABC):
     def product(self, listing: str) -> Product:
         """As `read_listing`; raises BuildFailed."""
         try:
-            found = self.read_listing(listing)
+            build_product = self.read_listing(listing)
         except (ValueError, RecursionError, Interfered) as error:
             raise BuildFailed(
                 f"the compiler's process reported what cannot be read: {error}"
             ) from error
-        if len(json.dumps(found.symbols)) > frames.MAX_PACKET // 2:
+        if len(json.dumps(build_product.symbols)) > frames.MAX_PACKET // 2:
             raise BuildFailed(
                 "the mangled names of the kernels are too long to be handed over; give them "
                 "shorter types, or fewer in one build"
             )
-        return found
+        return build_product
 
 
 class CppCompiler(Compiler):
@@ -173,8 +173,8 @@ def compiler_version(compiler: str | None) -> str:
     """The first line of `--version`, "none" without a compiler."""
     if compiler is None:
         return "none"
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()[0] if done.stdout else compiler
+    process = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    return process.stdout.splitlines()[0] if process.stdout else compiler
 
 
 def _result(worker: Worker, reply: frames.Reply) -> CompileResult:

@@ -110,9 +110,9 @@ class Servers:
     ) -> ForkServer:
         inside = level == "bubblewrap"
         key = (name, "in bubblewrap", *readable) if inside else (name,)
-        like = [other for other in self._known if inside and other[:2] == key[:2]]
-        if key not in self._known and len(like) >= MOST_ALIKE:
-            self._known.pop(like[0]).close()
+        alike = [known_key for known_key in self._known if inside and known_key[:2] == key[:2]]
+        if key not in self._known and len(alike) >= MOST_ALIKE:
+            self._known.pop(alike[0]).close()
         if key in self._known:
             self._known[key] = self._known.pop(key)  # the last one that was asked for
         if key not in self._known:

@@ -85,25 +85,25 @@ def triton_here() -> TritonHere:
 @lru_cache(maxsize=1)
 def _ask_triton() -> TritonHere:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-I", "-c", _PROBE],
             capture_output=True,
             text=True,
             timeout=120,
             check=True,
         )
-        found = json.loads(done.stdout.splitlines()[-1])
+        report = json.loads(process.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return TritonHere(problem=f"importing triton failed: {error}")
-    problem = found.get("error", "")
+    problem = report.get("error", "")
     if "No module named 'triton'" in problem:
         problem = "triton is not installed (pip install triton)"
     return TritonHere(
-        found.get("version", ""),
-        found.get("numpy", ""),
-        tuple(found["backends"]),
+        report.get("version", ""),
+        report.get("numpy", ""),
+        tuple(report["backends"]),
         problem,
-        problem or found["interpreter"],
+        problem or report["interpreter"],
     )
 
 
@@ -117,13 +117,13 @@ def reports(device: str) -> tuple[TargetReport, ...]:
         here.interpreter or INTERPRETER,
         ("triton",),
     )
-    found = [verify]
+    targets = [verify]
     for name, architecture in ARCHITECTURES.items():
         if here.problem or architecture.backend not in here.backends:
             why = here.problem or f"this triton has no back end for {architecture.backend}"
-            found.append(TargetReport(name, "absent", why))
+            targets.append(TargetReport(name, "absent", why))
         elif name != f"cuda:{device}":
-            found.append(
+            targets.append(
                 TargetReport(
                     name,
                     "compile",
@@ -132,7 +132,7 @@ def reports(device: str) -> tuple[TargetReport, ...]:
                     ("static facts",),
                 )
             )
-    return (*found, *_cuda_reports(device))
+    return (*targets, *_cuda_reports(device))
 
 
 def _cuda_reports(device: str) -> list[TargetReport]:
@@ -155,7 +155,7 @@ def interpreter(server: ForkServer, environment: Environment) -> Place:
         "numpy": here.numpy,
         "verification": INTERPRETER,
     }
-    own = replace(
+    place_environment = replace(
         environment,
         device=f"{environment.device}:triton-interpreter",
         toolchain=(
@@ -171,7 +171,7 @@ def interpreter(server: ForkServer, environment: Environment) -> Place:
         "cpu",
         "verify",
         server,
-        own,
+        place_environment,
         "",
         "interpreted",
         _answers(pretended, device),
@@ -184,7 +184,7 @@ def compiler(server: ForkServer, environment: Environment, target: str, name: st
     """Triton for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
     CPU's."""
     here, architecture = triton_here(), ARCHITECTURES[name]
-    own = replace(
+    place_environment = replace(
         environment,
         device=f"{name} (compiled for, not run)",
         toolchain=f"triton {here.version}, {environment.toolchain}",
@@ -195,14 +195,16 @@ def compiler(server: ForkServer, environment: Environment, target: str, name: st
         allocation="",
     )
     answers = _answers(architecture, architecture.describe_device())
-    return Place(target, "compile", server, own, name, "capture", answers, note=COMPILER)
+    return Place(
+        target, "compile", server, place_environment, name, "capture", answers, note=COMPILER
+    )
 
 
 def tracer(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
     """CUDA C++ for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
     CPU's."""
     version, architecture = native.find_toolkit().version, ARCHITECTURES[name]
-    own = replace(
+    place_environment = replace(
         environment,
         device=f"{name} (compiled for, not run)",
         toolchain=f"{version}, {environment.toolchain}",
@@ -213,7 +215,7 @@ def tracer(server: ForkServer, environment: Environment, target: str, name: str)
         target,
         "compile",
         server,
-        own,
+        place_environment,
         name,
         "traced",
         _answers(architecture, architecture.describe_device()),

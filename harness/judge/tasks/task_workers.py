@@ -146,8 +146,8 @@ class TaskWorkers:
         from the sandbox and goes back."""
         fd = memory_files.create("compiled", 0, fixed=False)
         try:
-            said = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
-            size = said.get("bytes") if isinstance(said, dict) else None
+            reply = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
+            size = reply.get("bytes") if isinstance(reply, dict) else None
             if isinstance(size, int) and 0 < size <= compile_cache.MOST_BYTES:
                 cache_files.write(
                     self._kept,
@@ -174,7 +174,7 @@ class TaskWorkers:
                 f"{lines.at()}: the task's process broke the evaluator's protocol ({error}); leave "
                 "inherited descriptors alone"
             )
-        if isinstance(error, WorkerDied) and error.held:
+        if isinstance(error, WorkerDied) and error.held_bytes:
             return (
                 f"{self._where(lines)}: the task {error}; a task may hold "
                 f"{host_memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
@@ -189,10 +189,10 @@ class TaskWorkers:
         if isinstance(error, WorkerDied):
             exited = lines.ending and (error.exit_code is not None or error.signal_number == 9)
             where = f"{lines.filename}, line {lines.ending}" if exited else self._where(lines)
-            said = worker.log()[-800:].strip()
+            log = worker.log()[-800:].strip()
             return (
                 f"{where}: the task's process {error}; a task must not end its process. It "
-                f"printed: {said or 'nothing'}"
+                f"printed: {log or 'nothing'}"
             )
         return ""
 
@@ -217,8 +217,8 @@ class TaskWorkers:
         os.close(self._stack)
 
 
-def differing(known: dict[str, str], found: dict[str, str]) -> str:
+def differing(first: dict[str, str], second: dict[str, str]) -> str:
     """The names under which two processes took different contents from a task's folder."""
     return ", ".join(
-        sorted(name for name in {*known, *found} if known.get(name) != found.get(name))
+        sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
     )
