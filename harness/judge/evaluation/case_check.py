@@ -235,15 +235,15 @@ class CaseCheck:
         result = self.run_burst(pair, order, doing, record=first)
         self.library.update(own_work.library_calls(result.data))
         outputs = self._outputs(len(order))
-        for index, own in enumerate(outputs):
+        for index, tensors in enumerate(outputs):
             repeated = index >= len(pair)
             if repeated and all(
-                same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)
+                same_bits(a, b) for a, b in zip(tensors, outputs[order[index]], strict=True)
             ):
                 continue
             self.reproducible &= not repeated
             others = [other for other in pair if other is not pair[order[index]]]
-            for number, output in enumerate(own):
+            for number, output in enumerate(tensors):
                 self.mismatches.add(
                     number, output, pair[order[index]], others, changed=changed, repeated=repeated
                 )

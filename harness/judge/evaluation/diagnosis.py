@@ -32,7 +32,7 @@ class MeasuredCase:
 
 
 def diagnose(
-    found: Sequence[MeasuredCase],
+    cases: Sequence[MeasuredCase],
     ceilings: Ceilings,
     static: Sequence[Signal],
     *,
@@ -41,7 +41,7 @@ def diagnose(
     """Signals, the most important first. The heaviest case (longest time) decides what bounds the
     kernel. briefly: whether timing was left after one pair of processes, so that wide intervals say
     nothing of the machine."""
-    timed = [m for m in found if m.result.latency_us is not None]
+    timed = [m for m in cases if m.result.latency_us is not None]
     if not timed:
         return tuple(static)
     heavy = max(timed, key=lambda m: (m.result.latency_us or 0.0) * max(m.result.weight, 1e-9))

@@ -99,9 +99,9 @@ def time_case(
 
 def wrong_when_timed(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
     """The failure that ends the evaluation."""
-    text, found = f"{wrong} (right while it was checked, {when})", wrong.finding
-    signal = Signal(found.signal or "wrong.values", text)
-    return Failure("incorrect", text, (signal,), wrong=(wrong.case, found))
+    text, finding = f"{wrong} (right while it was checked, {when})", wrong.finding
+    signal = Signal(finding.signal or "wrong.values", text)
+    return Failure("incorrect", text, (signal,), wrong=(wrong.case, finding))
 
 
 def report(times: case_times.CaseTimes) -> dict[str, Any]:
@@ -122,10 +122,10 @@ def report(times: case_times.CaseTimes) -> dict[str, Any]:
 
 def doubts(case: str, times: case_times.CaseTimes) -> list[Signal]:
     """What disturbed blocks that count, though it was tried again."""
-    found: dict[str, list[str]] = {}
+    texts_by_signal: dict[str, list[str]] = {}
     for block in times.blocks:
         for name, text in {d.signal: d.text for d in block.disturbances}.items():
-            found.setdefault(name, []).append(text)
+            texts_by_signal.setdefault(name, []).append(text)
     return [
         Signal(
             name,
@@ -133,5 +133,5 @@ def doubts(case: str, times: case_times.CaseTimes) -> list[Signal]:
             f"{times.repeated} were measured again; {texts[-1]}",
             {"disturbed": float(len(texts)), "repeated": float(times.repeated)},
         )
-        for name, texts in found.items()
+        for name, texts in texts_by_signal.items()
     ]

@@ -59,21 +59,21 @@ def _one_apart(
     if len(ratios) < 3:
         return []
     ordered = sorted(range(len(ratios)), key=lambda number: ratios[number])
-    for odd, rest in ((ordered[0], ordered[1:]), (ordered[-1], ordered[:-1])):
-        others = [ratios[number] for number in rest]
-        away = max(ratios[odd] / max(others), min(others) / ratios[odd])
-        if away > APART and max(others) / min(others) < APART:
-            beside = [
+    for odd, remainder in ((ordered[0], ordered[1:]), (ordered[-1], ordered[:-1])):
+        other_ratios = [ratios[number] for number in remainder]
+        away = max(ratios[odd] / max(other_ratios), min(other_ratios) / ratios[odd])
+        if away > APART and max(other_ratios) / min(other_ratios) < APART:
+            factors = [
                 median([pair[side] for pair in pairs[odd]])
-                / median([pair[side] for n in rest for pair in pairs[n]])
+                / median([pair[side] for n in remainder for pair in pairs[n]])
                 for side in (0, 1)
             ]
-            side = 0 if abs(beside[0] - 1) > abs(beside[1] - 1) else 1
+            side = 0 if abs(factors[0] - 1) > abs(factors[1] - 1) else 1
             who = ("the baseline", "the candidate")[side]
             return [
                 (
                     f"process {odd + 1} of {len(ratios)} stands alone: {who} took "
-                    f"{beside[side]:.2f} times as long there as in the others"
+                    f"{factors[side]:.2f} times as long there as in the others"
                 )
             ]
     return []
@@ -124,13 +124,13 @@ def _faults(
     who: str, blocks: Sequence[case_times.Block], of: Callable[[case_times.Block], Sequence[float]]
 ) -> list[str]:
     """Page faults in some bursts and not in others: memory that is fresh here and used there."""
-    found = [faults for block in blocks for faults in of(block)]
-    some = [faults for faults in found if faults > FAULTS]
-    if not some or len(some) == len(found):
+    counts = [faults for block in blocks for faults in of(block)]
+    high_counts = [faults for faults in counts if faults > FAULTS]
+    if not high_counts or len(high_counts) == len(counts):
         return []
     return [
         (
-            f"{who} met {median(some):.0f} page faults a call in {len(some)} of {len(found)} "
-            "bursts, and none in the others"
+            f"{who} met {median(high_counts):.0f} page faults a call in {len(high_counts)} of "
+            f"{len(counts)} bursts, and none in the others"
         )
     ]

@@ -51,14 +51,16 @@ def conclude(
 ) -> Conclusion:
     """The result of a timed case over its strongest baseline. case: with its screening. result: of
     its outputs."""
-    own, family = times[case.name], context.task.family
-    by_judge, best = own.nothing_us is not None, strongest(own)
-    if not by_judge and (failure := _of_clocks(context, case, own)):
+    case_times, family = times[case.name], context.task.family
+    by_judge, best = case_times.nothing_us is not None, strongest(case_times)
+    if not by_judge and (failure := _of_clocks(context, case, case_times)):
         return Conclusion(result, failure=failure)
     compared = compare(context, times, case.name, best, rng)
-    latency_us = statistics.median([us for process in own.confirmed(best) for _, us in process])
-    signals = blocks.doubts(case.name, own)
-    roofline_us, plausible_us = _bounds_us(context, case, own, latency_us)
+    latency_us = statistics.median(
+        [us for process in case_times.confirmed(best) for _, us in process]
+    )
+    signals = blocks.doubts(case.name, case_times)
+    roofline_us, plausible_us = _bounds_us(context, case, case_times, latency_us)
     if not context.ablating and (failure := _of_speed(context, case, latency_us)):
         return Conclusion(result, tuple(signals), failure)
     if _is_implausible(latency_us, plausible_us):
@@ -70,7 +72,7 @@ def conclude(
     compared, why = _vouched(context, case, compared, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
-    prepared_us = _prepared_us(context, own, case.name, best)
+    prepared_us = _prepared_us(context, case_times, case.name, best)
     signals += _doubted(case, compared, open_us, prepared_us, latency_us)
     concluded = replace(
         result,
@@ -78,26 +80,26 @@ def conclude(
         interval=compared.interval,
         verdict=compared.verdict,
         baseline=best,
-        baselines=medians(own),
+        baselines=medians(case_times),
         latency_us=latency_us,
         clock="judge" if by_judge else "candidate",
         open_us=open_us,
-        warm_us=own.median_of("warm_us", ""),
-        baseline_warm_us=own.median_of("warm_us", best),
-        end_to_end_us=own.median_of("end_to_end_us", ""),
-        baseline_end_to_end_us=own.median_of("end_to_end_us", best),
-        dispatch_us=own.median_of("dispatch_us", ""),
-        launch_us=statistics.median(own.all("launch_us")),
+        warm_us=case_times.median_of("warm_us", ""),
+        baseline_warm_us=case_times.median_of("warm_us", best),
+        end_to_end_us=case_times.median_of("end_to_end_us", ""),
+        baseline_end_to_end_us=case_times.median_of("end_to_end_us", best),
+        dispatch_us=case_times.median_of("dispatch_us", ""),
+        launch_us=statistics.median(case_times.all("launch_us")),
         roofline_fraction=min(roofline_us, latency_us) / latency_us if roofline_us else None,
         pairs=compared.pairs,
-        detail=_why_raised(context, own, best),
-        nothing_us=_nothing_us(context, own),
-        page_faults=statistics.median(own.all("faults")),
-        baseline_page_faults=statistics.median(own.all("baseline_faults")),
-        host_peak_bytes=own.most("host_bytes", ""),
-        baseline_host_peak_bytes=own.most("host_bytes", best),
-        device_peak_bytes=own.most("device_bytes", ""),
-        baseline_device_peak_bytes=own.most("device_bytes", best),
+        detail=_why_raised(context, case_times, best),
+        nothing_us=_nothing_us(context, case_times),
+        page_faults=statistics.median(case_times.all("faults")),
+        baseline_page_faults=statistics.median(case_times.all("baseline_faults")),
+        host_peak_bytes=case_times.most("host_bytes", ""),
+        baseline_host_peak_bytes=case_times.most("host_bytes", best),
+        device_peak_bytes=case_times.most("device_bytes", ""),
+        baseline_device_peak_bytes=case_times.most("device_bytes", best),
         threads=1,
         allocation=context.machine.environment_of(family).allocation,
     )
@@ -124,11 +126,13 @@ def compare(
 def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
     """By how much a call may be longer than its figure; of what is joined the most, since rounds
     keep the doubt under which they were measured."""
-    own = times[case]
+    case_times = times[case]
     earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
     return max(
         earlier,
-        own.open_us + own.alone_open_us(baseline) + _prepared_us(context, own, case, baseline),
+        case_times.open_us
+        + case_times.alone_open_us(baseline)
+        + _prepared_us(context, case_times, case, baseline),
     )
 
 
@@ -157,22 +161,22 @@ def drift(context: StageContext, case: Case, times: CaseTimes) -> float:
     by_judge = times.nothing_us is not None and not context.task.family.SYNCHRONOUS
     if not by_judge or name not in case.baselines_us:
         return 1.0
-    own = statistics.median([us for process in times.pairs(name) for us, _ in process])
-    factor = own / case.baselines_us[name]
+    baseline_us = statistics.median([us for process in times.pairs(name) for us, _ in process])
+    factor = baseline_us / case.baselines_us[name]
     return factor if max(factor, 1 / factor) > DRIFT else 1.0
 
 
 def baseline_processes(context: StageContext, times: Times) -> int:
     """How many processes of the baselines stood beside the candidate's."""
     earlier = context.request.earlier
-    own = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
-    return own + (earlier.baselines if earlier.rounds else 0)
+    count = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
+    return count + (earlier.baselines if earlier.rounds else 0)
 
 
 def strongest(times: CaseTimes) -> str:
     """The baseline with the lowest median."""
-    found = medians(times)
-    return min(found, key=lambda name: found[name])
+    baselines = medians(times)
+    return min(baselines, key=lambda name: baselines[name])
 
 
 def medians(times: CaseTimes) -> dict[str, float]:
@@ -180,8 +184,8 @@ def medians(times: CaseTimes) -> dict[str, float]:
     names = list(times.blocks[0].pairs)
     rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
     return {
-        b: statistics.median([pair[0] for process in some for pair in process])
-        for b, some in rounds.items()
+        b: statistics.median([pair[0] for process in processes for pair in process])
+        for b, processes in rounds.items()
     }
 
 
@@ -199,7 +203,7 @@ def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure |
 
 
 def _bounds_us(
-    context: StageContext, case: Case, own: CaseTimes, latency_us: float
+    context: StageContext, case: Case, times: CaseTimes, latency_us: float
 ) -> tuple[float, float]:
     """The roofline of a case, by the ceilings that the diagnosis names as well, and the least time
     that is plausible; 0 for none. What a baseline reached can be reached; and ceilings that a
@@ -208,18 +212,18 @@ def _bounds_us(
     if not case.roofline_time_us:
         return 0.0, 0.0
     family, working_set = context.task.family, context.task.pools[case.name].working_set
-    reached = medians(own).values()
+    reached = medians(times).values()
 
     def bounds(ceilings: Ceilings) -> tuple[float, float]:
         least_us = roofline.roofline_time_us(case, ceilings, working_set)
         plausible_us = roofline.plausible_us(case, ceilings, working_set, family.NARROW_FACTOR)
         return min([least_us, *reached]), min([plausible_us, *reached])
 
-    found = bounds(context.machine.ceilings_of(family))
-    if _is_implausible(latency_us, found[1]) or latency_us < _floor_us(context, case):
+    limits = bounds(context.machine.ceilings_of(family))
+    if _is_implausible(latency_us, limits[1]) or latency_us < _floor_us(context, case):
         with context.lock.hold(context.cancel):
-            found = bounds(context.machine.ceilings_again(family))
-    return found
+            limits = bounds(context.machine.ceilings_again(family))
+    return limits
 
 
 def _floor_us(context: StageContext, case: Case) -> float:
@@ -273,12 +277,12 @@ def _vouched(
         signals.append(Signal("foreign_process", text, {"factor": factor}))
     # what slows the baseline down may be the candidate's; of the contended `doubts` tells
     if factor != 1.0 or is_contended(context, times, case.name):
-        known = min(compared.speedup, screened_us / latency_us)
+        speedup = min(compared.speedup, screened_us / latency_us)
         compared = replace(
             compared,
             verdict="inconclusive" if compared.verdict == "faster" else compared.verdict,
-            speedup=known,
-            interval=(min(compared.interval[0], known), compared.interval[1]),
+            speedup=speedup,
+            interval=(min(compared.interval[0], speedup), compared.interval[1]),
         )
     return compared, signals
 
@@ -319,7 +323,7 @@ def _why_raised(context: StageContext, times: CaseTimes, baseline: str) -> str:
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
     if times.unmeasured_factor(baseline) > family.MARGIN:
-        alone = statistics.median([own for process in times.pairs(baseline) for _, own in process])
+        alone = statistics.median([us for process in times.pairs(baseline) for _, us in process])
         return AHEAD.format(alone=alone)
-    said = WAITS if family.SYNCHRONOUS else UNCONFIRMED
-    return said if times.clock_factor > family.MARGIN else ""
+    reason = WAITS if family.SYNCHRONOUS else UNCONFIRMED
+    return reason if times.clock_factor > family.MARGIN else ""

@@ -62,8 +62,8 @@ def _all_cores(
     compared = statistics.compare(processes, context.task.family.MARGIN, rng, open_us=times.open_us)
     return AllCores(
         len(cores),
-        statistics.median([own for pairs in processes for _, own in pairs]),
-        statistics.median([other for pairs in processes for other, _ in pairs]),
+        statistics.median([candidate_us for pairs in processes for _, candidate_us in pairs]),
+        statistics.median([baseline_us for pairs in processes for baseline_us, _ in pairs]),
         compared.speedup,
         compared.interval if judged else None,
         compared.verdict if judged else None,

@@ -45,16 +45,16 @@ class Lost(Exception):
 
 @dataclass
 class _Side:
-    """A candidate in one block. found: microseconds a call, by round. kept: outputs that wait for
-    being verified."""
+    """A candidate in one block. round_us: microseconds a call. pending: outputs that wait for being
+    verified."""
 
     place: int
     context: StageContext
     worker: Worker
     slots: Slots
     storage: list[Any] = field(default_factory=list)
-    kept: list[tuple[Any, Group]] = field(default_factory=list)
-    found: list[float] = field(default_factory=list)
+    pending: list[tuple[Any, Group]] = field(default_factory=list)
+    round_us: list[float] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -85,10 +85,10 @@ def time_case(
         try:
             return _CaseRounds(case, sides, baseline, rng).measure()
         except _WORKERS as error:  # between turns
-            gone = next((side for side in sides if _is_gone(side.worker)), None)
-            if gone is None:
+            lost_side = next((side for side in sides if _is_gone(side.worker)), None)
+            if lost_side is None:
                 raise
-            with _of(case, gone.place, gone.context, gone.worker):
+            with _of(case, lost_side.place, lost_side.context, lost_side.worker):
                 raise error
     finally:
         pool.release()  # no other process sees these inputs
@@ -162,7 +162,9 @@ class _CaseRounds:
         for name, block in self._blocks.items():
             block.after = after
             block.pairs = {
-                self._baseline: list(zip(self._of_baseline, self._by_name[name].found, strict=True))
+                self._baseline: list(
+                    zip(self._of_baseline, self._by_name[name].round_us, strict=True)
+                )
             }
         return list(self._blocks.values())
 
@@ -193,8 +195,8 @@ class _CaseRounds:
         for number in range(rounds):
             self._rng.shuffle(order)
             for name in order:
-                chosen = self._chosen(half.groups, name, number + offset)
-                self._note(name, self._timed(name, chosen, turn))
+                group = self._chosen(half.groups, name, number + offset)
+                self._note(name, self._timed(name, group, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
@@ -203,11 +205,11 @@ class _CaseRounds:
         for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
             for name in order:
-                chosen = self._chosen(alone, name, number)
-                us = self._timed(name, chosen, turn).inside_ns / 1e3
-                for own, block in self._blocks.items():
-                    if name in (own, self._baseline):
-                        block.alone_us.setdefault("" if name == own else name, []).append(us)
+                group = self._chosen(alone, name, number)
+                us = self._timed(name, group, turn).inside_ns / 1e3
+                for side_name, block in self._blocks.items():
+                    if name in (side_name, self._baseline):
+                        block.alone_us.setdefault("" if name == side_name else name, []).append(us)
         for side in self._candidates:
             with self._own(side.name):
                 timed_outputs.raise_if_changed(
@@ -223,15 +225,15 @@ class _CaseRounds:
         place, later = (side.place, 0) if side else (number % count, max(1, rounds // 2))
         return groups[(number + later) % rounds * count + place]
 
-    def _timed(self, name: str, chosen: Group, turn: Turn) -> Burst:
+    def _timed(self, name: str, group: Group, turn: Turn) -> Burst:
         side = self._by_name.get(name)
-        place = self._scratch if side is None else side.storage[len(side.kept)]
+        place = self._scratch if side is None else side.storage[len(side.pending)]
         with self._own(name):
-            result = self._sides.burst(name, chosen.sets, place, turn)
+            result = self._sides.burst(name, group.sets, place, turn)
             if side is not None:
                 timed_outputs.raise_if_changed(self._case.name, result.intact)
-                side.kept.append((place, chosen))
-        if side is not None and len(side.kept) == len(side.storage):
+                side.pending.append((place, group))
+        if side is not None and len(side.pending) == len(side.storage):
             self._verify(side)
         return result
 
@@ -242,26 +244,26 @@ class _CaseRounds:
         if name == self._baseline:
             self._of_baseline.append(us)
         else:
-            self._by_name[name].found.append(us)
-        for own, block in self._blocks.items():
-            if name not in (own, self._baseline):
+            self._by_name[name].round_us.append(us)
+        for side_name, block in self._blocks.items():
+            if name not in (side_name, self._baseline):
                 continue
             if pool.one_by_one:
-                block.unmeasured_ns.setdefault("" if name == own else name, []).append(
+                block.unmeasured_ns.setdefault("" if name == side_name else name, []).append(
                     unmeasured_ns
                 )
             if name == self._baseline:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-            paired.note(block, result, pool.calls, candidate=name == own)
+            paired.note(block, result, pool.calls, candidate=name == side_name)
 
-    def _verify(self, *some: _Side) -> None:
+    def _verify(self, *sides: _Side) -> None:
         """Look at the outputs that wait for it."""
-        for side in some or self._candidates:
+        for side in sides or self._candidates:
             with self._own(side.name):
                 timed_outputs.verify_outputs(
                     self._case.name,
                     self._pool,
-                    side.kept,
+                    side.pending,
                     self._half,
                     side.slots,
                     self._task.drawer,

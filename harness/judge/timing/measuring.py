@@ -158,12 +158,12 @@ class _Timing:
 
     def _conclude(self, case: Case) -> None:
         screened, result = self._screening.of(case), self._results[case.name]
-        found = concluding.conclude(self._context, screened, result, self._times, self._rng)
-        self._signals += found.signals
-        verdict = None if self._context.ablating else found.result.verdict
-        self._results[case.name] = replace(found.result, verdict=verdict)
-        if found.failure is not None:
-            raise found.failure
+        conclusion = concluding.conclude(self._context, screened, result, self._times, self._rng)
+        self._signals += conclusion.signals
+        verdict = None if self._context.ablating else conclusion.result.verdict
+        self._results[case.name] = replace(conclusion.result, verdict=verdict)
+        if conclusion.failure is not None:
+            raise conclusion.failure
 
     def _behind(self, processes: int) -> str:
         """Why a search need not go on timing a candidate that its first processes show far behind
@@ -171,11 +171,11 @@ class _Timing:
         context, best = self._context, self._context.request.best
         if context.request.renews or not best:
             return ""
-        compared = {name: self._compared(name) for name in self._times}
+        comparisons = {name: self._compared(name) for name in self._times}
         own_fitness = fitness(
             [
-                replace(self._results[name], speedup=found.speedup)
-                for name, found in compared.items()
+                replace(self._results[name], speedup=comparison.speedup)
+                for name, comparison in comparisons.items()
             ]
         )
         if (
@@ -192,12 +192,16 @@ class _Timing:
     def _undecided(self) -> list[Case]:
         """Cases whose interval does not decide yet, but for held-out ones, which decide nothing
         about speed."""
-        found = []
+        cases = []
         for case in self._context.cases:
-            compared = self._compared(case.name)
-            if not case.held_out and compared.verdict == "inconclusive" and not compared.doubted:
-                found.append(case)
-        return found
+            comparison = self._compared(case.name)
+            if (
+                not case.held_out
+                and comparison.verdict == "inconclusive"
+                and not comparison.doubted
+            ):
+                cases.append(case)
+        return cases
 
     def _compared(self, case: str) -> statistics.Comparison:
         baseline = concluding.strongest(self._times[case])
@@ -210,9 +214,9 @@ class _Timing:
             "processes": {n: len(t.blocks) for n, t in times.items()},
             "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in times.items()},
             "said_us": {
-                n: statistics.median(said) / 1e3
+                n: statistics.median(process_ns) / 1e3
                 for n, t in times.items()
-                if (said := t.all("said_ns"))
+                if (process_ns := t.all("process_clock_ns"))
             },
             "nothing_us": {n: t.nothing_us for n, t in times.items()},
             "ahead": {n: t.unmeasured_factor(strongest(t)) for n, t in times.items()},

@@ -251,7 +251,9 @@ def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
         block.outer_ns.append(float(result.outside_ns))
-        block.said_ns += [float(result.said_ns)] if result.said_ns else []
+        block.process_clock_ns += (
+            [float(result.process_clock_ns)] if result.process_clock_ns else []
+        )
         block.faults.append(result.minor_faults / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
