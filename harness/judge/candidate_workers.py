@@ -55,7 +55,7 @@ def start_worker(
     worker.cancel, worker.on_build = context.cancel, context.builds.desk()
     source = memory_files.from_bytes("candidate", context.request.candidate.source.encode())
     try:
-        given = (
+        fds = (
             [source]
             if context.compiled is None
             else [source, *worker.private_copies(context.compiled)]
@@ -71,7 +71,7 @@ def start_worker(
         context.guard(
             "loading",
             worker,
-            lambda: _load(worker, given, poison),
+            lambda: _load(worker, fds, poison),
         )
         context.guard(
             "loading",
@@ -91,9 +91,9 @@ def start_worker(
         os.close(source)
 
 
-def _load(worker: Worker, given: list[int], poison: bool) -> None:
+def _load(worker: Worker, fds: list[int], poison: bool) -> None:
     """Load the candidate: mostly compiling, which disturbs nobody who is timed."""
-    worker.send("load", given, poison=poison)
+    worker.send("load", fds, poison=poison)
     worker.wait(frames.OK, LOAD_SECONDS)
 
 
@@ -168,11 +168,11 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
     fd = memory_files.create("compiled", 0, fixed=False)
 
     def pack() -> bool:
-        found = worker.data(worker.ask("pack", [fd], seconds=LOAD_SECONDS))
+        reply = worker.data(worker.ask("pack", [fd], seconds=LOAD_SECONDS))
         if (
-            not isinstance(found, dict)
-            or not isinstance(found.get("bytes"), int)
-            or found["bytes"] <= 0
+            not isinstance(reply, dict)
+            or not isinstance(reply.get("bytes"), int)
+            or reply["bytes"] <= 0
         ):
             return False
         try:
@@ -183,12 +183,12 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
             ) from error
         return True
 
-    kept = False
+    is_packed = False
     try:
-        kept = context.guard("handing over what was compiled", worker, pack)
-        return fd if kept else None
+        is_packed = context.guard("handing over what was compiled", worker, pack)
+        return fd if is_packed else None
     finally:
-        if not kept:
+        if not is_packed:
             os.close(fd)
 
 
@@ -275,10 +275,10 @@ def deadlines(case: Case, pool: CasePool) -> Deadlines:
 def call_seconds(case: Case, calls: int, reference_s: float = 0.0) -> float:
     """How long so many calls may take. reference_s: one of the reference, which counts where no
     baseline was timed."""
-    known = min(case.baselines_us.values(), default=0.0) / 1e6
-    one = (
-        min(CALL_FACTOR * known, max(CALL_FLOOR_SECONDS, SLOW_FACTOR * known))
-        if known
+    baseline_s = min(case.baselines_us.values(), default=0.0) / 1e6
+    call_s = (
+        min(CALL_FACTOR * baseline_s, max(CALL_FLOOR_SECONDS, SLOW_FACTOR * baseline_s))
+        if baseline_s
         else SLOW_FACTOR * reference_s
     )
-    return max(CALL_FLOOR_SECONDS, calls * one)
+    return max(CALL_FLOOR_SECONDS, calls * call_s)

@@ -56,10 +56,10 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
         )
     if origin is tuple:
         _checked(isinstance(data, (list, tuple)), data, where, "a list")
-        item, *rest = typing.get_args(kind)
-        if rest == [Ellipsis]:
+        item, *items = typing.get_args(kind)
+        if items == [Ellipsis]:
             return tuple(_decode(item, v, f"{where}[{i}]") for i, v in enumerate(data))
-        kinds = (item, *rest)
+        kinds = (item, *items)
         _checked(len(data) == len(kinds), data, where, f"a list of {len(kinds)}")
         return tuple(
             _decode(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, data, strict=True))

@@ -39,17 +39,17 @@ def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
         generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share
         state.append(
-            _other(name, value.to(generator_device), generator, grows=grows).to(value.device)
+            _new_value(name, value.to(generator_device), generator, grows=grows).to(value.device)
         )
     return state
 
 
-def _other(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
+def _new_value(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
     import torch
 
     if value.is_complex():
         parts = torch.view_as_real(value.resolve_conj())
-        return torch.view_as_complex(_other(name, parts, generator, grows=grows))
+        return torch.view_as_complex(_new_value(name, parts, generator, grows=grows))
     if not value.is_floating_point():
         flat = value.reshape(-1)
         wide = flat.to(torch.int64)

@@ -13,4 +13,4 @@ from .locks import DeviceLock
 def listed() -> tuple[Device, ...]:
     """Every GPU that CUDA_VISIBLE_DEVICES leaves, and whether something is being timed on it; empty
     without a driver."""
-    return tuple(replace(d, measuring=DeviceLock(d.uuid).taken) for d in cuda.devices())
+    return tuple(replace(d, measuring=DeviceLock(d.uuid).is_taken) for d in cuda.devices())

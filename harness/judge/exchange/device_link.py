@@ -62,21 +62,25 @@ class DeviceLink:
         where: list[tuple[int, int]] = []
         copies: list[tuple[int, torch.Tensor, int, int]] = []
         start = 0
-        for held in sets:
+        for input_set in sets:
             number = next(
-                (n for n, layout in enumerate(layouts) if layout is held.layout), len(layouts)
+                (n for n, layout in enumerate(layouts) if layout is input_set.layout), len(layouts)
             )
             if number == len(layouts):
-                layouts.append(held.layout)
+                layouts.append(input_set.layout)
             where.append((start, number))
-            stride = -(-int(held.layout["bytes"]) // memory_files.PAGE) * memory_files.PAGE
-            source = held.file.bytes
+            stride = -(-int(input_set.layout["bytes"]) // memory_files.PAGE) * memory_files.PAGE
+            source = input_set.file.bytes
             assert source is not None  # a set for a device
-            if copies and copies[-1][1] is source and copies[-1][2] + copies[-1][3] == held.base:
+            if (
+                copies
+                and copies[-1][1] is source
+                and copies[-1][2] + copies[-1][3] == input_set.base
+            ):
                 before, _, base, nbytes = copies.pop()
                 copies.append((before, source, base, nbytes + stride))
             else:
-                copies.append((start, source, held.base, stride))
+                copies.append((start, source, input_set.base, stride))
             start += stride
         if start > self._region.nbytes:
             self._take_window(start, [])
@@ -89,11 +93,11 @@ class DeviceLink:
                 source[base : base + nbytes], non_blocking=True
             )
 
-    def show(self, held: InputSet) -> int:
+    def show(self, input_set: InputSet) -> int:
         """Let one set appear in the window; where it starts there."""
         import torch
 
-        placed = self.place([held])
+        placed = self.place([input_set])
         self.put(placed)
         torch.cuda.synchronize()
         return placed.where[0][0]
@@ -115,18 +119,18 @@ class DeviceLink:
                 raise Interfered(
                     f"device memory that it shows cannot be mapped: {error}"
                 ) from error
-        found: torch.Tensor = self._mapped[first, last][address - first : address - first + nbytes]
-        return found
+        memory: torch.Tensor = self._mapped[first, last][address - first : address - first + nbytes]
+        return memory
 
     def _remember(self, address: int, nbytes: int, fd: int) -> None:
         """An allocation of the worker's, which may take the place of one that lay there."""
-        known = sum(size for _, size in self._allocations.values())
+        total = sum(size for _, size in self._allocations.values())
         bad = (
             self.closed
             or not nbytes
             or address % STEP
             or nbytes % STEP
-            or known + nbytes > MOST_BYTES
+            or total + nbytes > MOST_BYTES
         )
         if bad or len(self._allocations) >= MOST_ALLOCATIONS:
             raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
@@ -140,7 +144,9 @@ class DeviceLink:
             for step in range(old // STEP, (old + size) // STEP):
                 self._starts.pop(step, None)
             self._mapped = {
-                ends: kept for ends, kept in self._mapped.items() if not ends[0] <= old <= ends[1]
+                ends: mapping
+                for ends, mapping in self._mapped.items()
+                if not ends[0] <= old <= ends[1]
             }
         try:
             self._allocations[address] = (device_memory.import_allocation(fd), nbytes)
@@ -213,8 +219,8 @@ def link(worker: Worker) -> DeviceLink:
     """What this worker shares with the judge, from now on."""
     if worker.link is None:
         worker.link = DeviceLink(worker, STEP)
-    found: DeviceLink = worker.link
-    return found
+    device_link: DeviceLink = worker.link
+    return device_link
 
 
 def unshared() -> str:

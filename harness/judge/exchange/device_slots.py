@@ -236,13 +236,13 @@ class DeviceSlots(Slots):
         import torch
 
         copies = []
-        for one in places:
-            if one.number // len(self._leaves) != call:
+        for place in places:
+            if place.number // len(self._leaves) != call:
                 continue
-            leaf = self._leaves[one.number % len(self._leaves)]
+            leaf = self._leaves[place.number % len(self._leaves)]
             dtype, shape = getattr(torch, leaf["dtype"]), leaf["shape"]
-            start, there = call * self._stride + leaf["offset"], one.there.view(dtype)
-            there = there.as_strided(shape, one.strides) if one.strides else there.view(shape)
+            start, there = call * self._stride + leaf["offset"], place.there.view(dtype)
+            there = there.as_strided(shape, place.strides) if place.strides else there.view(shape)
             value = self._memory[start : start + leaf["nbytes"]].clone()
             copies.append(DeviceCopy(there, value.view(dtype).view(shape)))
         return copies

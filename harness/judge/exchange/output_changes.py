@@ -34,9 +34,9 @@ def change(process: int, calls: Sequence[tuple[Sequence[OutputPlace], Sequence[i
     Beside the outputs of a call stand the numbers of those that are left alone. Raises OSError,
     EFAULT where nobody may write."""
     for outputs, exempt in random.sample(calls, min(MOST_CHANGED, len(calls))):
-        for number, one in enumerate(outputs):
-            if one.size and number not in exempt:
-                where, item = _element(one)
+        for number, output in enumerate(outputs):
+            if output.size and number not in exempt:
+                where, item = _element(output)
                 write_memory(process, where, bytes([buffers.FILL]) * item)
 
 
@@ -60,13 +60,13 @@ def shows_change(output: torch.Tensor) -> bool:
     return bool((flat == buffers.FILL).all(dim=1).any())
 
 
-def _element(one: OutputPlace) -> tuple[int, int]:
+def _element(output: OutputPlace) -> tuple[int, int]:
     """Address and bytes of one of its elements."""
-    shape = one.leaf["shape"]
-    strides = one.strides or contiguous_strides(shape)
+    shape = output.leaf["shape"]
+    strides = output.strides or contiguous_strides(shape)
     count = 1
     for extent in shape:
         count *= extent
-    item = one.leaf["nbytes"] // count
+    item = output.leaf["nbytes"] // count
     steps = (random.randrange(extent) * step for extent, step in zip(shape, strides, strict=True))
-    return one.address + item * sum(steps), item
+    return output.address + item * sum(steps), item

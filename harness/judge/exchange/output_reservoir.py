@@ -59,4 +59,4 @@ class OutputReservoir(Generic[T]):
 
     def all_are(self, intact: Callable[[T], bool]) -> bool:
         """Whether it is so of each one that is held."""
-        return all(intact(one) for one in self._held)
+        return all(intact(copy) for copy in self._held)

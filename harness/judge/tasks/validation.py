@@ -181,35 +181,41 @@ def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch
 
 
 def _views(
-    input_shape: tuple[int, ...], wanted: tuple[int, ...]
+    input_shape: tuple[int, ...], output_shape: tuple[int, ...]
 ) -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
     """What can be had from a tensor of one shape in another without computing: axes permuted,
     reshaped, cut, repeated."""
-    if _count(input_shape) == _count(wanted):
+    if _count(input_shape) == _count(output_shape):
         orders = (
             itertools.permutations(range(len(input_shape)))
             if len(input_shape) <= MOST_AXES
             else iter([tuple(range(len(input_shape)))])
         )
         for order in orders:
-            yield lambda t, o=order: t.permute(o).reshape(wanted)  # type: ignore[misc]
+            yield lambda t, o=order: t.permute(o).reshape(output_shape)  # type: ignore[misc]
         return
     differing = (
-        [a for a, (g, w) in enumerate(zip(input_shape, wanted)) if g != w]  # noqa: B905
-        if len(input_shape) == len(wanted)
+        [a for a, (g, w) in enumerate(zip(input_shape, output_shape)) if g != w]  # noqa: B905
+        if len(input_shape) == len(output_shape)
         else []
     )
-    if len(differing) == 1 and (axis := differing[0]) >= 0 and 0 < wanted[axis] < input_shape[axis]:
-        length = wanted[axis]
+    if (
+        len(differing) == 1
+        and (axis := differing[0]) >= 0
+        and 0 < output_shape[axis] < input_shape[axis]
+    ):
+        length = output_shape[axis]
         for start in {0, input_shape[axis] - length}:
             yield lambda t, s=start: t.narrow(axis, s, length)  # type: ignore[misc]
     for axis in range(len(input_shape)):
-        if input_shape[:axis] + input_shape[axis + 1 :] == wanted:
+        if input_shape[:axis] + input_shape[axis + 1 :] == output_shape:
             for index in (0, -1):
                 yield lambda t, a=axis, i=index: t.select(a, i)  # type: ignore[misc]
-    padded = (1,) * (len(wanted) - len(input_shape)) + input_shape
-    if len(padded) == len(wanted) and all(p in (1, w) for p, w in zip(padded, wanted, strict=True)):
-        yield lambda t: t.expand(wanted)
+    padded = (1,) * (len(output_shape) - len(input_shape)) + input_shape
+    if len(padded) == len(output_shape) and all(
+        p in (1, w) for p, w in zip(padded, output_shape, strict=True)
+    ):
+        yield lambda t: t.expand(output_shape)
 
 
 def _count(shape: tuple[int, ...]) -> int:
