@@ -41,15 +41,15 @@ def start_worker(
     differed by 4 % before, by 1 to 2 % since (seen on a CPU)."""
     pinned = tuple(cores or context.task.timing_cpus)
     if poison:
-        server, rules, prestarted = (
+        server, rules, spare = (
             context.place.server,
             _rules(context),
-            context.machine.prestarted,
+            context.machine.spare_worker,
         )
     else:
-        server, rules = _timed(context, pinned)
-        prestarted = context.machine.prestarted_timed
-    worker = prestarted.take(server, context.place.worker, rules, context.cancel) or server.worker(
+        server, rules = _timing_server(context, pinned)
+        spare = context.machine.spare_timed_worker
+    worker = spare.take(server, context.place.worker, rules, context.cancel) or server.worker(
         context.place.worker, rules, context.machine.scratch
     )
     worker.cancel, worker.on_build = context.cancel, context.builds.desk()
@@ -97,7 +97,9 @@ def _load(worker: Worker, fds: list[int], poison: bool) -> None:
     worker.wait(frames.OK, LOAD_SECONDS)
 
 
-def _timed(context: StageContext, pinned: tuple[int, ...]) -> tuple[ForkServer, Confinement]:
+def _timing_server(
+    context: StageContext, pinned: tuple[int, ...]
+) -> tuple[ForkServer, Confinement]:
     """Where a worker that is timed is forked from, and how it is confined."""
     family = context.task.family
     rules = replace(
@@ -122,8 +124,8 @@ def prestart_timed(context: StageContext) -> None:
     drawing inputs does. It has no candidate yet."""
     family = context.task.family
     if context.place.mode == "execute" and family.SLOW_START:
-        server, rules = _timed(context, tuple(context.task.timing_cpus))
-        context.machine.prestarted_timed.start(
+        server, rules = _timing_server(context, tuple(context.task.timing_cpus))
+        context.machine.spare_timed_worker.start(
             server, context.place.worker, rules, context.machine.scratch, family.TORCH_DEVICE
         )
 
@@ -151,7 +153,7 @@ def prestart(context: StageContext) -> None:
     """Begin with the worker that will check the next candidate."""
     family = context.task.family
     if context.place.mode == "execute":
-        context.machine.prestarted.start(
+        context.machine.spare_worker.start(
             context.place.server,
             context.place.worker,
             _rules(context),

@@ -85,7 +85,7 @@ class Judge:
                 if self._idle.planned:
                     self._idle.run(lambda: not self._requests.empty())
                     continue
-                self._machine.prestarted.drop()
+                self._machine.spare_worker.drop()
                 self._machine.reaper.wait()
                 continue
             number = message["id"]

@@ -24,7 +24,7 @@ from ..stage_context import StageContext
 from ..tasks.baseline_screening import Screening
 from ..timing import blocks, concluding, interleaved, paired, ratios
 from ..timing.measuring import with_wrong
-from . import verified_before
+from . import verdict_memory
 from .pipeline import build, conclude
 from .profiling import whose_work
 from .progress import Holdings, Progress
@@ -61,7 +61,7 @@ class _Contestant:
     def prove(self) -> None:
         """Build and verify, as in any evaluation, unless that was done while the task is open."""
         context = self.context
-        if (earlier := verified_before.find(context)) is not None:
+        if (earlier := verdict_memory.find(context)) is not None:
             self.progress, self._verified = earlier
             return
         self.progress, built = self.progress.stage("build", lambda: build(context))
@@ -70,7 +70,7 @@ class _Contestant:
             self.progress, self._verified = self.progress.stage(
                 "verify", lambda: verify(context, built)
             )
-            verified_before.note(context, self._verified)
+            verdict_memory.note(context, self._verified)
         if self.able:
             begun = time.monotonic()
             try:
@@ -87,7 +87,7 @@ class _Contestant:
 
     def conclude(self, screening: Screening, rng: random.Random) -> None:
         """Results over the baseline, and who does the work."""
-        self.progress, _ = self.progress.stage("time", lambda: self._timed(screening, rng))
+        self.progress, _ = self.progress.stage("time", lambda: self._conclude_cases(screening, rng))
 
     def doubt(self, signal: Signal) -> None:
         """What a comparison with another one has shown."""
@@ -98,7 +98,7 @@ class _Contestant:
         """Whatever it still holds."""
         self._holdings.close()
 
-    def _timed(self, screening: Screening, rng: random.Random) -> Outcome:
+    def _conclude_cases(self, screening: Screening, rng: random.Random) -> Outcome:
         signals, results = list[Signal](), dict(self.progress.results)
         for case in self.context.cases:
             conclusion = concluding.conclude(

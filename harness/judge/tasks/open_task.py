@@ -48,7 +48,7 @@ class OpenTask:
     screening_us: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     disturbance: str = ""  # what else used the device while baselines were screened, "" for nothing
-    verified: dict[tuple[str, ...], Any] = field(default_factory=dict)  # see verified_before
+    verdicts: dict[tuple[str, ...], Any] = field(default_factory=dict)  # see verdict_memory
     _baseline_worker: Worker | None = None
     _constructed: set[str] = field(default_factory=set)  # cases that it has
 
