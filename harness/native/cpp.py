@@ -154,23 +154,23 @@ class Function:
     def _pointer(self, index: int, tensor: Any, accepted: frozenset[str]) -> int:
         if (index, tensor.dtype) not in self._seen:
             if accepted and str(tensor.dtype) not in accepted:
-                raise self._refused(
+                raise self._refusal(
                     index,
                     f"got {tensor.dtype}, the C function wants {' or '.join(sorted(accepted))}",
                 )
             self._seen.add((index, tensor.dtype))
         if not tensor.is_contiguous():
-            raise self._refused(
+            raise self._refusal(
                 index,
                 "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the "
                 "strides",
             )
         if not tensor.is_cpu:
-            raise self._refused(
+            raise self._refusal(
                 index, f"the tensor is on {tensor.device}, a C++ function needs it on the CPU"
             )
         pointer: int = tensor.data_ptr()
         return pointer
 
-    def _refused(self, index: int, reason: str) -> NativeError:
+    def _refusal(self, index: int, reason: str) -> NativeError:
         return NativeError(f"{self._prototype.name}, argument {index + 1}: {reason}")

@@ -31,7 +31,7 @@ def collect(context: StageContext, worker: Worker, seconds: float) -> tuple[list
         return context.guard(
             "collecting",
             worker,
-            lambda: answers.captured(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0)),
+            lambda: answers.read_kernels(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0)),
         ), left_out
     finally:
         os.close(fd)

@@ -30,7 +30,7 @@ MOST_LAUNCHES = 20  # that are waited for, and take their time on the host
 def library_calls(counted: Any) -> dict[str, int]:
     """Operators of the framework that computed something, with their calls (the worker's own count,
     so it informs only)."""
-    counts = answers.counts(counted).items()
+    counts = answers.read_counts(counted).items()
     return {name: calls for name, (calls, _, _) in counts if not operators.is_free(name)}
 
 
@@ -127,7 +127,7 @@ def _meter(
             reply = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter")
             launches, own_ns = reply.values[:2]
             library = (
-                sum(ns for _, _, ns in answers.counts(result.data).values())
+                sum(ns for _, _, ns in answers.read_counts(result.data).values())
                 if context.task.family.SYNCHRONOUS
                 else 0
             )

@@ -115,7 +115,7 @@ class _Verification:
             worker,
             lambda: worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="count"),
         )
-        self._launches, self._called = counted.values[0], answers.called(worker.data(counted))
+        self._launches, self._called = counted.values[0], answers.read_calls(worker.data(counted))
         if any(b.ok and not b.on_host for b in context.builds.records):
             self._kernels, _ = launched_kernels.collect(context, worker, LOAD_SECONDS)
         policy = context.request.policy

@@ -223,7 +223,7 @@ def link(worker: Worker) -> DeviceLink:
     return device_link
 
 
-def unshared() -> str:
+def sharing_obstacle() -> str:
     """Why no process can be shown device memory here, as far as the judge can tell by itself; ""
     where it can."""
     if through_host_memory():
@@ -233,11 +233,11 @@ def unshared() -> str:
             "a Multi-Process Service is here, under which processes share the device at the same "
             "time"
         )
-    return _refused_by_driver()
+    return _driver_refusal()
 
 
 @cache
-def _refused_by_driver() -> str:
+def _driver_refusal() -> str:
     try:
         os.close(DeviceRegion(STEP).export())
         return ""
@@ -245,10 +245,10 @@ def _refused_by_driver() -> str:
         return str(error).splitlines()[0][:200]
 
 
-def refused(worker: Worker) -> str:
+def refusal(worker: Worker) -> str:
     """Why this machine's confined processes and the judge can share no device memory; "" where they
     can."""
-    if reason := unshared():
+    if reason := sharing_obstacle():
         return reason
     try:
         link(worker)

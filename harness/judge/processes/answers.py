@@ -32,7 +32,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def parsed(text: str | bytes) -> Any:
+def parse(text: str | bytes) -> Any:
     """JSON. Raises Interfered for anything else, and for what is nested too deeply to be
     handled."""
     try:
@@ -52,14 +52,14 @@ def parsed(text: str | bytes) -> Any:
     raise Interfered(f"what it says is nested more than {DEEPEST} levels deep")
 
 
-def in_range(figures: tuple[int, ...]) -> None:
+def check_range(figures: tuple[int, ...]) -> None:
     """Raises Interfered: times, counts and sizes are never negative, nor longer than anybody has
     waited."""
     if bad := [f for f in figures if not 0 <= f <= LARGEST]:
         raise Interfered(f"a figure of {bad[0]} beside a reply")
 
 
-def counts(reply: Any) -> dict[str, tuple[int, int, int]]:
+def read_counts(reply: Any) -> dict[str, tuple[int, int, int]]:
     """What the candidate's process says of the framework's operators: calls, elements, nanoseconds
     by name. Anything else is left out."""
     return {
@@ -71,7 +71,7 @@ def counts(reply: Any) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def graph(reply: Any) -> tuple[tuple[Operator, ...], str]:
+def read_graph(reply: Any) -> tuple[tuple[Operator, ...], str]:
     """What a task's process says of its graph, or why there is none."""
     rows, problem = (
         (reply.get("graph"), reply.get("problem")) if isinstance(reply, dict) else (None, "")
@@ -92,13 +92,13 @@ def graph(reply: Any) -> tuple[tuple[Operator, ...], str]:
     return (operators, "") if good else ((), "an operator's figures cannot be")
 
 
-def captured(data: bytes) -> list[Captured]:
+def read_kernels(data: bytes) -> list[Captured]:
     """The kernels that a candidate's process says it launched. Raises Interfered."""
-    entries = parsed(data)
+    entries = parse(data)
     if not isinstance(entries, list) or len(entries) > KERNELS:
         raise Interfered(f"what it says it compiled is not a list of at most {KERNELS} kernels")
     try:
-        kernels = [from_json(Captured, _cleaned(entry)) for entry in entries]
+        kernels = [from_json(Captured, _clean(entry)) for entry in entries]
     except CodecError as error:
         raise Interfered(f"what it says it compiled cannot be read: {str(error)[:200]}") from error
     for kernel in kernels:
@@ -122,11 +122,11 @@ def captured(data: bytes) -> list[Captured]:
     return kernels
 
 
-def inside(listing: str) -> Inside:
+def read_inside(listing: str) -> Inside:
     """What the compiler's process says is inside a library. Raises Interfered."""
-    report = parsed(listing)
+    report = parse(listing)
     try:
-        library = from_json(Inside, _cleaned(report))
+        library = from_json(Inside, _clean(report))
     except CodecError as error:
         raise Interfered(f"what it says is inside cannot be read: {str(error)[:200]}") from error
     bodies = [body for function in library.functions.values() for body in function.bodies]
@@ -140,7 +140,7 @@ def inside(listing: str) -> Inside:
     return library
 
 
-def called(reply: Any) -> dict[str, dict[str, int]]:
+def read_calls(reply: Any) -> dict[str, dict[str, int]]:
     """What the candidate's process says it called: by identity of the build and name of the
     function. Anything else is left out."""
     counts: dict[str, dict[str, int]] = {}
@@ -155,11 +155,9 @@ def called(reply: Any) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [_cleaned(v) for v in value]
-    return (
-        {printable(k): _cleaned(v) for k, v in value.items()} if isinstance(value, dict) else value
-    )
+        return [_clean(v) for v in value]
+    return {printable(k): _clean(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -135,7 +135,7 @@ class BuildService:
             nonlocal orders
             orders += 1
             if orders > MOST_ORDERS:
-                raise self._ends(
+                raise self._end_order(
                     f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer "
                     "sources, build each once when the module is loaded, and keep what load_cpp "
                     "and load_cuda return"
@@ -189,7 +189,7 @@ class BuildService:
         if build is not None:
             self.records.append(replace(build.record, cached=build.record.ok, seconds=0.0))
         elif fixed:
-            raise self._ends(LATE)
+            raise self._end_order(LATE)
         else:
             build = self._builds[digest] = self._order(order, digest)
             self.records.append(build.record)
@@ -200,12 +200,12 @@ class BuildService:
         answer = {"symbols": build.record.product.symbols, "identity": digest}
         return answer, [memory_files.from_bytes("library", build.path.read_bytes())]
 
-    def _ends(self, why: str) -> OrderEnds:
+    def _end_order(self, why: str) -> OrderEnds:
         self._refuse(why)
         return OrderEnds(self.records[-1].reply)
 
     def _refuse(self, why: str) -> tuple[dict[str, Any], list[int]]:
-        reply = _fitting(why)
+        reply = _fit_packet(why)
         self.records.append(BuildRecord(False, False, 0.0, why, (), refused=True, reply=reply))
         return {"error": reply}, []
 
@@ -226,7 +226,7 @@ class BuildService:
             reply = (
                 failure.log
                 if failure.missing
-                else _fitting(f"the compiler refused the source:\n{failure.log}")
+                else _fit_packet(f"the compiler refused the source:\n{failure.log}")
             )
             failure_record = replace(
                 record,
@@ -301,7 +301,7 @@ def _within(size: int, most: int) -> int:
     return size
 
 
-def _fitting(text: str) -> str:
+def _fit_packet(text: str) -> str:
     """As much of it as a packet takes, however its characters are written there."""
     while len(json.dumps(text)) > frames.MAX_PACKET // 2:
         text = text[: len(text) // 2]
@@ -335,9 +335,9 @@ def _refusal(order: native.BuildOrder) -> str:
     if order.language not in COMPILERS:
         there = " and ".join(COMPILERS)
         return f"there is no compiler for the language {order.language!r}; there are {there}"
-    if refusal := next(filter(None, (flags.refused(order.language, f) for f in order.flags)), ""):
+    if refusal := next(filter(None, (flags.refusal(order.language, f) for f in order.flags)), ""):
         return refusal
-    return COMPILERS[order.language].refused(order)
+    return COMPILERS[order.language].refusal(order)
 
 
 def _not_unicode(text: str) -> int | None:

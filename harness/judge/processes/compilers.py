@@ -66,7 +66,7 @@ class Compiler(ABC):
         """What else decides about a binary besides order and version."""
 
     @staticmethod
-    def refused(order: native.BuildOrder) -> str:
+    def refusal(order: native.BuildOrder) -> str:
         """Why an order is not one for this compiler, "" for a good one."""
         return ""
 
@@ -120,7 +120,7 @@ class CppCompiler(Compiler):
         return _result(worker, reply)
 
     def read_listing(self, listing: str) -> Product:
-        return Product(inside=answers.inside(listing))
+        return Product(inside=answers.read_inside(listing))
 
     def own_flags(self) -> list[object]:
         return [native.DEFAULT_FLAGS, _cpu_flags()]
@@ -160,7 +160,7 @@ class CudaCompiler(Compiler):
         return [native.CUDA_FLAGS]
 
     @staticmethod
-    def refused(order: native.BuildOrder) -> str:
+    def refusal(order: native.BuildOrder) -> str:
         if _ARCHITECTURE.fullmatch(order.architecture):
             return ""
         return f"{order.architecture!r} is no architecture of a GPU; they look like sm_90a"

@@ -53,7 +53,7 @@ def open_task(
         raise
     handle = OpenTask(machine, family, workers, worker, opened, cancel)
     if family.OWN_MEMORY:
-        reason = device_link.refused(worker)
+        reason = device_link.refusal(worker)
         handle.shared = not reason
         if reason:
             handle.notes.append(

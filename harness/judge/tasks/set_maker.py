@@ -99,7 +99,7 @@ class SetMaker:
             self._fill(
                 "make_group", [inputs, *results], calls * TASK_SECONDS, arguments, layouts_fd
             )
-            replies = answers.parsed(memory_files.read_all(layouts_fd).rstrip(b"\0"))
+            replies = answers.parse(memory_files.read_all(layouts_fd).rstrip(b"\0"))
         finally:
             os.close(layouts_fd)
         file = inputs.file()

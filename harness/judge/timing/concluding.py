@@ -53,7 +53,7 @@ def conclude(
     its outputs."""
     case_times, family = times[case.name], context.task.family
     by_judge, best = case_times.nothing_us is not None, strongest(case_times)
-    if not by_judge and (failure := _of_clocks(context, case, case_times)):
+    if not by_judge and (failure := _clock_failure(context, case, case_times)):
         return Conclusion(result, failure=failure)
     compared = compare(context, times, case.name, best, rng)
     latency_us = statistics.median(
@@ -61,7 +61,7 @@ def conclude(
     )
     signals = blocks.doubts(case.name, case_times)
     roofline_us, plausible_us = _bounds_us(context, case, case_times, latency_us)
-    if not context.ablating and (failure := _of_speed(context, case, latency_us)):
+    if not context.ablating and (failure := _speed_failure(context, case, latency_us)):
         return Conclusion(result, tuple(signals), failure)
     if _is_implausible(latency_us, plausible_us):
         text = (
@@ -69,11 +69,11 @@ def conclude(
             "its bytes, or its operations in the narrowest format, take at the measured rates"
         )
         signals.append(Signal("suspect.implausible_speed", text))
-    compared, why = _vouched(context, case, compared, times, latency_us)
+    compared, why = _vouch(context, case, compared, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
     prepared_us = _prepared_us(context, case_times, case.name, best)
-    signals += _doubted(case, compared, open_us, prepared_us, latency_us)
+    signals += _doubts(case, compared, open_us, prepared_us, latency_us)
     concluded = replace(
         result,
         speedup=compared.speedup,
@@ -92,7 +92,7 @@ def conclude(
         launch_us=statistics.median(case_times.all("launch_us")),
         roofline_fraction=min(roofline_us, latency_us) / latency_us if roofline_us else None,
         pairs=compared.pairs,
-        detail=_why_raised(context, case_times, best),
+        detail=_reason_for_raise(context, case_times, best),
         nothing_us=_nothing_us(context, case_times),
         page_faults=statistics.median(case_times.all("faults")),
         baseline_page_faults=statistics.median(case_times.all("baseline_faults")),
@@ -189,7 +189,7 @@ def medians(times: CaseTimes) -> dict[str, float]:
     }
 
 
-def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure | None:
+def _clock_failure(context: StageContext, case: Case, times: CaseTimes) -> Failure | None:
     """Where the candidate's own clock gives the figure, and the judge's disagrees."""
     copying_us = roofline.copying_us(case, context.machine.ceilings_of(context.task.family))
     if not times.clock_disagrees(copying_us):
@@ -233,7 +233,7 @@ def _floor_us(context: StageContext, case: Case) -> float:
     return roofline.impossible_us(case, ceilings) if case.bytes_written else 0.0
 
 
-def _of_speed(context: StageContext, case: Case, latency_us: float) -> Failure | None:
+def _speed_failure(context: StageContext, case: Case, latency_us: float) -> Failure | None:
     """Where nobody could have written the outputs."""
     floor_us = _floor_us(context, case)
     if latency_us >= floor_us:
@@ -249,7 +249,7 @@ def _is_implausible(latency_us: float, plausible_us: float) -> bool:
     return 1.0 < latency_us < 0.6 * plausible_us
 
 
-def _vouched(
+def _vouch(
     context: StageContext,
     case: Case,
     compared: statistics.Comparison,
@@ -287,7 +287,7 @@ def _vouched(
     return compared, signals
 
 
-def _doubted(
+def _doubts(
     case: Case,
     compared: statistics.Comparison,
     open_us: float,
@@ -316,7 +316,7 @@ def _nothing_us(context: StageContext, times: CaseTimes) -> float | None:
     return times.nothing_us[0]
 
 
-def _why_raised(context: StageContext, times: CaseTimes, baseline: str) -> str:
+def _reason_for_raise(context: StageContext, times: CaseTimes, baseline: str) -> str:
     """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is
     noise and says nothing of anyone."""
     family = context.task.family

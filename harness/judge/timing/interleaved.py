@@ -120,7 +120,7 @@ class _CaseRounds:
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
-        self._sides.blame = self._own
+        self._sides.blame = self._blame
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
@@ -138,7 +138,7 @@ class _CaseRounds:
         task, pool, context = self._task, self._pool, self._candidates[0].context
         pids = (*(side.worker.pid for side in self._candidates), task.baseline_worker.pid)
         roots = (*(side.worker.root for side in self._candidates), task.baseline_worker.root)
-        with self._own(self._baseline):
+        with self._blame(self._baseline):
             self._sides.compile(self._baseline)
         with context.lock.hold(context.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
@@ -157,7 +157,7 @@ class _CaseRounds:
             self._verify()
         if len(pool.halves) > 1:
             for side in self._candidates:
-                with self._own(side.name):
+                with self._blame(side.name):
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
@@ -170,9 +170,9 @@ class _CaseRounds:
 
     def _change(self, state: int) -> None:
         for side in self._candidates:
-            with self._own(side.name):
+            with self._blame(side.name):
                 set_state(side.worker, self._pool, state)
-        with self._own(self._baseline):
+        with self._blame(self._baseline):
             Drawer(self._task.baseline_worker).take_state(self._pool, state)
 
     def _rounds(self, half: Half, turn: Turn) -> None:
@@ -181,7 +181,7 @@ class _CaseRounds:
         self._verify()
         self._half, pool, order = half, self._pool, list(self._names)
         for name in self._names:
-            with self._own(name):
+            with self._blame(name):
                 burst_ns = self._sides.settle(name, self._scratch, turn) * (
                     1 + pool.warm_calls / pool.calls
                 )
@@ -195,8 +195,8 @@ class _CaseRounds:
         for number in range(rounds):
             self._rng.shuffle(order)
             for name in order:
-                group = self._chosen(half.groups, name, number + offset)
-                self._note(name, self._timed(name, group, turn))
+                group = self._pick_group(half.groups, name, number + offset)
+                self._note(name, self._time_burst(name, group, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
@@ -205,18 +205,18 @@ class _CaseRounds:
         for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
             for name in order:
-                group = self._chosen(alone, name, number)
-                us = self._timed(name, group, turn).inside_ns / 1e3
+                group = self._pick_group(alone, name, number)
+                us = self._time_burst(name, group, turn).inside_ns / 1e3
                 for side_name, block in self._blocks.items():
                     if name in (side_name, self._baseline):
                         block.alone_us.setdefault("" if name == side_name else name, []).append(us)
         for side in self._candidates:
-            with self._own(side.name):
+            with self._blame(side.name):
                 timed_outputs.raise_if_changed(
                     self._case.name, self._sides.outputs_are_intact(side.name)
                 )
 
-    def _chosen(self, groups: Sequence[Group], name: str, number: int) -> Group:
+    def _pick_group(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """The sets of a side in a round. Candidates of one author could tell each other what comes
         out: a number of descriptors or of pages is seen by all processes of a machine."""
         count = len(self._candidates)
@@ -225,10 +225,10 @@ class _CaseRounds:
         place, later = (side.place, 0) if side else (number % count, max(1, rounds // 2))
         return groups[(number + later) % rounds * count + place]
 
-    def _timed(self, name: str, group: Group, turn: Turn) -> Burst:
+    def _time_burst(self, name: str, group: Group, turn: Turn) -> Burst:
         side = self._by_name.get(name)
         place = self._scratch if side is None else side.storage[len(side.pending)]
-        with self._own(name):
+        with self._blame(name):
             result = self._sides.burst(name, group.sets, place, turn)
             if side is not None:
                 timed_outputs.raise_if_changed(self._case.name, result.intact)
@@ -259,7 +259,7 @@ class _CaseRounds:
     def _verify(self, *sides: _Side) -> None:
         """Look at the outputs that wait for it."""
         for side in sides or self._candidates:
-            with self._own(side.name):
+            with self._blame(side.name):
                 timed_outputs.verify_outputs(
                     self._case.name,
                     self._pool,
@@ -270,7 +270,7 @@ class _CaseRounds:
                 )
 
     @contextlib.contextmanager
-    def _own(self, name: str) -> Iterator[None]:
+    def _blame(self, name: str) -> Iterator[None]:
         """What a candidate does wrong is its own; what the baseline does is the evaluator's
         trouble."""
         side = self._by_name.get(name)

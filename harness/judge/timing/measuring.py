@@ -90,7 +90,7 @@ class _Timing:
                     context.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
                 )
                 cases = (
-                    self._undecided()
+                    self._undecided_cases()
                     if more
                     else []
                     if context.confirming or process >= least
@@ -130,7 +130,7 @@ class _Timing:
 
     def _block(self, case: Case, baselines: list[str], fraction: float, *, hot: bool) -> Block:
         """One that counts: measured again where something else used the device."""
-        block, tries = self._measured(case, baselines, hot=hot), REPEATS_OF_ONE
+        block, tries = self._measure(case, baselines, hot=hot), REPEATS_OF_ONE
         while block.disturbances and self._repeats and tries:
             self._repeats, tries = self._repeats - 1, tries - 1
             self._times[case.name].repeated += 1
@@ -139,10 +139,10 @@ class _Timing:
             self._end()
             time.sleep(PAUSE_S)
             self._start()
-            block = self._measured(case, baselines, hot=hot)
+            block = self._measure(case, baselines, hot=hot)
         return block
 
-    def _measured(self, case: Case, baselines: list[str], *, hot: bool) -> Block:
+    def _measure(self, case: Case, baselines: list[str], *, hot: bool) -> Block:
         assert self._worker is not None
         return blocks.time_case(self._context, case, self._worker, baselines, self._rng, hot=hot)
 
@@ -171,7 +171,7 @@ class _Timing:
         context, best = self._context, self._context.request.best
         if context.request.renews or not best:
             return ""
-        comparisons = {name: self._compared(name) for name in self._times}
+        comparisons = {name: self._compare(name) for name in self._times}
         own_fitness = fitness(
             [
                 replace(self._results[name], speedup=comparison.speedup)
@@ -189,12 +189,12 @@ class _Timing:
             "not timed any further"
         )
 
-    def _undecided(self) -> list[Case]:
+    def _undecided_cases(self) -> list[Case]:
         """Cases whose interval does not decide yet, but for held-out ones, which decide nothing
         about speed."""
         cases = []
         for case in self._context.cases:
-            comparison = self._compared(case.name)
+            comparison = self._compare(case.name)
             if (
                 not case.held_out
                 and comparison.verdict == "inconclusive"
@@ -203,7 +203,7 @@ class _Timing:
                 cases.append(case)
         return cases
 
-    def _compared(self, case: str) -> statistics.Comparison:
+    def _compare(self, case: str) -> statistics.Comparison:
         baseline = concluding.strongest(self._times[case])
         return concluding.compare(self._context, self._times, case, baseline, self._rng)
 
