@@ -71,11 +71,11 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
         return inputs
     tensors = tensors_of(inputs)
     generator = torch.Generator(tensors[0].device if tensors else "cpu").manual_seed(seed)
-    variation: list[Any] = replace_tensors(inputs, _varied(tensors, family, generator))
+    variation: list[Any] = replace_tensors(inputs, _vary_tensors(tensors, family, generator))
     return variation
 
 
-def _varied(tensors: list[Any], family: str, generator: Any) -> list[Any]:
+def _vary_tensors(tensors: list[Any], family: str, generator: Any) -> list[Any]:
     if family == "named":
         return _named(tensors, generator)
     numbers = set(range(len(tensors)))

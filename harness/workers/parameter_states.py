@@ -60,14 +60,14 @@ def _new_value(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
     finite = original.isfinite()
     sample = original if bool(finite.all()) else original[finite]
     positive = "var" in name.rsplit(".", 1)[-1]
-    changed = _changed(original, sample, generator, positive=positive)
+    changed = _change(original, sample, generator, positive=positive)
     if grows and sample.numel():
-        changed = _grown(changed, sample, generator, positive=positive)
+        changed = _grow(changed, sample, generator, positive=positive)
     changed = changed if sample is original else torch.where(finite, changed, original)
     return changed.to(value.dtype)
 
 
-def _changed(original: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
+def _change(original: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
     """sample: its finite values."""
     import torch
 
@@ -85,7 +85,7 @@ def _changed(original: Any, sample: Any, generator: Any, *, positive: bool) -> A
     return changed.abs_() if positive else changed
 
 
-def _grown(changed: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
+def _grow(changed: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
     """sample: the finite values before. A single number, a temperature perhaps, is multiplied
     alone."""
     import torch

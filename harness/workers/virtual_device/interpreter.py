@@ -61,7 +61,7 @@ class Configurations:
             name = str(getattr(tuner.base_fn, "__name__", "kernel"))
             labels = [str(config) for config in allowed]
             self._labels[name] = max(self._labels.get(name, []), labels, key=len)
-            if not any(other is tuner for other in self._tuners):
+            if not any(known_tuner is tuner for known_tuner in self._tuners):
                 self._tuners.append(tuner)
             return [allowed[self._number % len(allowed)]]
 
