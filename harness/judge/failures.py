@@ -136,11 +136,11 @@ def _reason(text: str, builds: Sequence[BuildRecord]) -> BuildRecord | None:
 def compile_failure(text: str, log: str, language: Language) -> Failure:
     """A compiler inside the worker refused the candidate's text (`text`), perhaps after printing
     why (`log`)."""
-    signals = _with_general(language.read_log(_shortened(f"{log}\n{text}" if log else text)))
+    signals = _with_general(language.read_log(_shorten(f"{log}\n{text}" if log else text)))
     return Failure("build_failed", signals[0].message, signals, f"{text}\n{log}".strip())
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """Both ends of it. The text is the candidate's: what reads it may take the square of its
     length."""
     return (
@@ -172,7 +172,7 @@ def _build_failure(record: BuildRecord) -> Failure:
         return Failure(
             "build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log
         )
-    signals = _with_general(LANGUAGES[record.language].read_log(_shortened(record.log)))
+    signals = _with_general(LANGUAGES[record.language].read_log(_shorten(record.log)))
     return Failure("build_failed", signals[0].message, signals, record.log)
 
 

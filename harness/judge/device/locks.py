@@ -36,7 +36,7 @@ class LockBroken(Exception):
     """The lock file cannot be used; the message says what to do."""
 
 
-class _HeldLocks:
+class _ProcessLocks:
     """What this process holds, by path: alone, for all of its threads; shared, by thread."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class _HeldLocks:
         return paths
 
 
-_process_locks = _HeldLocks()
+_process_locks = _ProcessLocks()
 
 
 class DeviceLock:

@@ -70,7 +70,7 @@ class CaseCheck:
             )
         worst = self.mismatches.worst
         return replace(
-            unjudged(self.case),
+            unjudged_result(self.case),
             correct=True,
             error=worst.error,
             framework_error=worst.framework_error,
@@ -276,7 +276,7 @@ class CaseCheck:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
 
 
-def unjudged(case: Case) -> CaseResult:
+def unjudged_result(case: Case) -> CaseResult:
     """What is known of a case before anything of it was judged."""
     return CaseResult(
         case.name,

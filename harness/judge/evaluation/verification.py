@@ -17,7 +17,7 @@ from ..processes import answers
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from . import module_checks
-from .case_check import CaseCheck, most_held_calls, unjudged
+from .case_check import CaseCheck, most_held_calls, unjudged_result
 
 
 def verify(context: StageContext, built: Built) -> Verified:
@@ -96,7 +96,7 @@ class _Verification:
                 if failure.wrong is not None:
                     self._results[case.name] = _wrong(case, failure.wrong[1])
                 raise
-            self._results[case.name] = replace(unjudged(case), detail=failure.message)
+            self._results[case.name] = replace(unjudged_result(case), detail=failure.message)
             self._signals += failure.signals
         finally:
             self._library.update(check.library)
@@ -126,7 +126,7 @@ class _Verification:
 
 def _wrong(case: Case, finding: oracle.Finding) -> CaseResult:
     return replace(
-        unjudged(case),
+        unjudged_result(case),
         error=_finite(finding.error),
         framework_error=finding.framework_error,
         tolerance=finding.limit,

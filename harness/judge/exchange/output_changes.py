@@ -45,10 +45,10 @@ def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tup
     one changes the other. together: see InputSet. Those with gaps may lie in each other's."""
     plain = [n for n in range(len(together)) if outputs[n].strides is None and outputs[n].size]
     ordered = sorted(plain, key=lambda n: outputs[n].address)
-    for one, other in itertools.pairwise(ordered):
-        end = outputs[one].address + outputs[one].size
-        if outputs[other].address < end and together[one] != together[other]:
-            return min(one, other), max(one, other)
+    for first, second in itertools.pairwise(ordered):
+        end = outputs[first].address + outputs[first].size
+        if outputs[second].address < end and together[first] != together[second]:
+            return min(first, second), max(first, second)
     return None
 
 

@@ -35,7 +35,7 @@ class PacketCaller(Caller):
             end.setsockopt(
                 socket.SOL_SOCKET, socket.SO_SNDBUF, gate.MOST_SPREAD * gate.PACKET_BYTES
             )
-        self._theirs = worker_end  # closed when the worker has it
+        self._worker_end = worker_end  # closed when the worker has it
         self._leaves = [leaf for leaf in self._layout["leaves"] if leaf.get("nbytes")]
         self._socket.setblocking(False)
         self._unread = memoryview(bytearray(self._slot_bytes))  # for outputs nobody looks at
@@ -100,4 +100,4 @@ class PacketCaller(Caller):
     def close(self) -> None:
         super().close()
         self._socket.close()
-        self._theirs.close()
+        self._worker_end.close()

@@ -100,24 +100,26 @@ class Block:
         return sum(self.busy) > BUSY_SHARE * len(self.busy)
 
 
-def against(own: Block, opponent: Block) -> Block:
+def against(candidate: Block, opponent: Block) -> Block:
     """A candidate's block as if another candidate, timed in the same rounds, had been its baseline,
     by the name OTHER."""
-    own_us, opponent_us = (
-        [us for _, us in next(iter(block.pairs.values()))] for block in (own, opponent)
+    candidate_us, opponent_us = (
+        [us for _, us in next(iter(block.pairs.values()))] for block in (candidate, opponent)
     )
-    alone = {"": own.alone_us[""], OTHER: opponent.alone_us[""]} if own.alone_us else {}
+    alone = {"": candidate.alone_us[""], OTHER: opponent.alone_us[""]} if candidate.alone_us else {}
     device = (
-        {"": own.device_bytes[""], OTHER: opponent.device_bytes[""]}
-        if own.device_bytes and opponent.device_bytes
+        {"": candidate.device_bytes[""], OTHER: opponent.device_bytes[""]}
+        if candidate.device_bytes and opponent.device_bytes
         else {}
     )
     unmeasured = (
-        {"": own.unmeasured_ns[""], OTHER: opponent.unmeasured_ns[""]} if own.unmeasured_ns else {}
+        {"": candidate.unmeasured_ns[""], OTHER: opponent.unmeasured_ns[""]}
+        if candidate.unmeasured_ns
+        else {}
     )
     return replace(
-        own,
-        pairs={OTHER: list(zip(opponent_us, own_us, strict=True))},
+        candidate,
+        pairs={OTHER: list(zip(opponent_us, candidate_us, strict=True))},
         unmeasured_ns=unmeasured,
         alone_us=alone,
         device_bytes=device,

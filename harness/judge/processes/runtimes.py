@@ -24,21 +24,21 @@ TRACER = "compile-only: CUDA C++ is built for it and every launch of forward not
 INTERPRETED_SECONDS = 120.0
 _PROBE = """
 import json, os, sys
-found = {"interpreter": "", "backends": []}
+report = {"interpreter": "", "backends": []}
 try:
     import triton
     from triton.backends import backends
     import triton.runtime.driver, triton.compiler
-    found["version"] = triton.__version__
-    found["backends"] = sorted({"nvidia": "cuda", "amd": "hip"}.get(name, name) for name in backends)
+    report["version"] = triton.__version__
+    report["backends"] = sorted({"nvidia": "cuda", "amd": "hip"}.get(name, name) for name in backends)
 except Exception as error:
-    found["error"] = f"{type(error).__name__}: {error}"
+    report["error"] = f"{type(error).__name__}: {error}"
 try:
     import numpy
-    found["numpy"] = numpy.__version__
+    report["numpy"] = numpy.__version__
 except Exception as error:
-    found["interpreter"] = f"its interpreter needs numpy ({type(error).__name__}: {error})"
-print(json.dumps(found))
+    report["interpreter"] = f"its interpreter needs numpy ({type(error).__name__}: {error})"
+print(json.dumps(report))
 """  # noqa: E501
 
 

@@ -80,7 +80,9 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         if not entry["held_out"]:
             tell("open", f"case {entry['name']}: shapes", 0.02)
             handle.describe(entry["name"])
-    handle.workers.known = handle.worker.data(handle.worker.ask("neighbours", seconds=TASK_SECONDS))
+    handle.workers.neighbours = handle.worker.data(
+        handle.worker.ask("neighbours", seconds=TASK_SECONDS)
+    )
     cases: list[Case] = []
     for number, entry in enumerate(declared):
         name = entry["name"]

@@ -75,17 +75,17 @@ class TaskWorkers:
     """Starts processes for one task on one device family, and hands what one has compiled to the
     next.
 
-    known: what the first of them took from the task's folder, names and digests, once that is
+    neighbours: what the first of them took from the task's folder, names and digests, once that is
     learned: the others must find the same."""
 
     def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText) -> None:
         self._machine, self._family, self.text = machine, family, text
-        self.known: dict[str, str] | None = None
+        self.neighbours: dict[str, str] | None = None
         self._stack = memory_files.create("stack", 0, fixed=False)
         key = hashlib.sha256(
             "\0".join((text.source, text.held_out, text.folder)).encode()
         ).hexdigest()
-        self._kept = machine.cache / "compiled" / f"{key[:32]}.tar"
+        self._cache_file = machine.cache / "compiled" / f"{key[:32]}.tar"
 
     def start(
         self, cancel: CancelToken | None = None, *, compiles: bool = False, allocation: bool = True
@@ -104,7 +104,7 @@ class TaskWorkers:
         compiled = b""
         if compiles:
             with contextlib.suppress(FileNotFoundError):
-                compiled = cache_files.read(self._kept)
+                compiled = cache_files.read(self._cache_file)
         texts = [
             memory_files.from_bytes("task", t)
             for t in (self.text.source.encode(), self.text.held_out.encode())
@@ -124,10 +124,12 @@ class TaskWorkers:
                 cpus=len(os.sched_getaffinity(0)),
                 device=self._family.TORCH_DEVICE,
                 patience_s=STACK_SHARE * TASK_SECONDS,
-                known=self.known,
+                neighbours=self.neighbours,
             )
             opened: dict[str, Any] = worker.data(reply)
-            if self.known is not None and (changed := differing(self.known, opened["neighbours"])):
+            if self.neighbours is not None and (
+                changed := differing(self.neighbours, opened["neighbours"])
+            ):
                 raise TaskRefusedError(
                     f"{self.text.lines.at()}: {changed} beside the task changed since it was "
                     "opened; open the task again"
@@ -150,7 +152,7 @@ class TaskWorkers:
             size = reply.get("bytes") if isinstance(reply, dict) else None
             if isinstance(size, int) and 0 < size <= compile_cache.MOST_BYTES:
                 cache_files.write(
-                    self._kept,
+                    self._cache_file,
                     os.pread(fd, size, 0),
                     most_files=MOST_KEPT,
                     most_bytes=MOST_KEPT_BYTES,

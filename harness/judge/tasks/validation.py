@@ -137,17 +137,17 @@ def _fakes(
     sets = [input_set.expected[number] for input_set in _judging(pool)]
     first = float(sets[0].double().mean()) if sets[0].numel() else 0.0
 
-    def filled(expected: torch.Tensor, value: float) -> torch.Tensor:
+    def fill(expected: torch.Tensor, value: float) -> torch.Tensor:
         return (
             torch.tensor(value, dtype=torch.float64, device=expected.device)
             .to(dtype)
             .expand(expected.shape)
         )
 
-    yield "zeros", lambda n: filled(sets[n], 0.0)
-    yield "a constant", lambda n: filled(sets[n], first)
+    yield "zeros", lambda n: fill(sets[n], 0.0)
+    yield "a constant", lambda n: fill(sets[n], first)
     if sets[0].numel() > 1:
-        yield "their mean", lambda n: filled(sets[n], float(sets[n].double().mean()))
+        yield "their mean", lambda n: fill(sets[n], float(sets[n].double().mean()))
     yield "the outputs for other inputs", lambda n: sets[1 if n == 0 else 0].to(dtype)
     for position, tensor in enumerate(inputs[0]):
         if tensor.dtype == dtype:
@@ -168,15 +168,15 @@ def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch
     import torch
 
     rows = expected.reshape(-1, expected.shape[-1] if expected.dim() > 1 else 1)
-    chosen = random.sample(range(len(rows)), len(rows) // ROWS_COMPUTED)
+    sample = random.sample(range(len(rows)), len(rows) // ROWS_COMPUTED)
     computed = (
-        rows[chosen] if rows.is_floating_point() or rows.is_complex() else rows[chosen].double()
+        rows[sample] if rows.is_floating_point() or rows.is_complex() else rows[sample].double()
     )
-    others = computed.mean(0) if spread else torch.zeros_like(computed[0])
+    filler = computed.mean(0) if spread else torch.zeros_like(computed[0])
     # of eight bits little can be assigned
     work = torch.float32 if dtype.is_floating_point and dtype.itemsize < 2 else dtype
-    made_up = others.to(work).repeat(len(rows), 1)
-    made_up[chosen] = computed.to(work)
+    made_up = filler.to(work).repeat(len(rows), 1)
+    made_up[sample] = computed.to(work)
     return made_up.reshape(expected.shape).to(dtype)
 
 

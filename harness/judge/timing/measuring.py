@@ -232,7 +232,7 @@ class _Timing:
         rounds = {
             name: {
                 b: tuple(
-                    tuple((_rounded(x), _rounded(y)) for x, y in process)
+                    tuple((_round(x), _round(y)) for x, y in process)
                     for process in each.confirmed(b)
                 )
                 for b in each.blocks[0].pairs
@@ -256,6 +256,6 @@ def with_wrong(results: Mapping[str, CaseResult], failure: Failure) -> Mapping[s
     return {**results, case: replace(results[case], correct=False, detail=finding.detail)}
 
 
-def _rounded(us: float) -> float:
+def _round(us: float) -> float:
     """Five digits: more than a clock is good for."""
     return float(f"{us:.5g}")

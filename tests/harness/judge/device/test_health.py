@@ -128,7 +128,7 @@ def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPa
 def test_the_servers_that_fork_have_one_thread(machine: Machine) -> None:
     """A fork beside a thread may take over a lock that nobody opens again."""
     machine.task_worker(cpu, "", compiles=True).close()
-    servers = machine.servers._known
+    servers = machine.servers._servers
     assert any("tasks" in key[0] for key in servers)
     for server in servers.values():
         server.start()
