@@ -202,7 +202,7 @@ class Sized:
 
         kernel, device = self._kernel, torch.cuda.current_device()
         packed = kernel.pack(arguments, device)
-        if _observer is not None and not _observer(self._described()):
+        if _observer is not None and not _observer(self._description()):
             return
         function = kernel.function(device, self._shared)
         _the_driver().launch(
@@ -216,10 +216,10 @@ class Sized:
             kernel.offsets,
         )
 
-    def _described(self) -> Launch:
+    def _description(self) -> Launch:
         kernel = self._kernel
         assert kernel.prototype is not None
-        listed = tuple(
+        spellings = tuple(
             pointed + "*" if letter == "p" else SPELLED[letter]
             for letter, pointed in kernel.prototype.arguments
         )
@@ -230,7 +230,7 @@ class Sized:
             self._grid,
             self._block,
             self._shared,
-            listed,
+            spellings,
         )
 
 

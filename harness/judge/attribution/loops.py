@@ -134,11 +134,11 @@ def _reachable(inside: Inside, roots: Sequence[str]) -> list[str]:
     return list(functions)
 
 
-def _row(labelled: _LabelledBody) -> dict[str, Any]:
-    body, facts = labelled.body, labelled.facts
+def _row(entry: _LabelledBody) -> dict[str, Any]:
+    body, facts = entry.body, entry.facts
     ports = sorted(body.pressure.items(), key=lambda p: -p[1])[:PORTS]
     row = {
-        "loop": labelled.label,
+        "loop": entry.label,
         "vector_bits": body.bits,
         "lanes": body.lanes,
         "instructions": int(facts["instructions"]),
@@ -151,7 +151,7 @@ def _row(labelled: _LabelledBody) -> dict[str, Any]:
         "stack_copies": int(facts["stack_copies"]),
         "calls": int(facts["calls"]),
         "remainder": body.remainder,
-        "function_calls": labelled.calls,
+        "function_calls": entry.calls,
     }
     return {**row, "summary": _summary(row)}
 

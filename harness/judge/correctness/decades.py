@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .distance import rms
-from .small_values import LEAST_COUNT, LEAST_SHARE, LIMIT, MOST_PLACES, between, least_value
+from .small_values import LEAST_COUNT, LEAST_SHARE, LIMIT, MOST_PLACES, least_value, select_between
 
 if TYPE_CHECKING:
     import torch
@@ -94,7 +94,7 @@ def _groups(
 
     if not bounds:
         return
-    candidates, values = between(
+    candidates, values = select_between(
         [expected], [size], min(low for low, _ in bounds), max(high for _, high in bounds)
     )
     for low, high in bounds:

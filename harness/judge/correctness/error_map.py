@@ -185,11 +185,11 @@ def values(
     candidate: torch.Tensor,
     expected: torch.Tensor,
     wrong: torch.Tensor,
-    allowed: Callable[[float], float],
+    limit_of: Callable[[float], float],
 ) -> str:
     """Index, expected and computed value of the worst elements, and what they may be off by. Only
     for inputs that judge nobody: a later candidate could know the answers to others by heart.
-    allowed: for an expected value. wrong: at least one element is true."""
+    limit_of: of an expected value. wrong: at least one element is true."""
     texts = []
     for index, got, want in _worst(candidate, expected, wrong):
         text = f"{index} expected {want:.6g}, got {got:.6g}"
@@ -197,7 +197,7 @@ def values(
         if math.isfinite(off):
             text += f", off by {off:.2g}"
         # a row or the whole may be off by more than it should, though no element is
-        if off > (limit := allowed(want)):
+        if off > (limit := limit_of(want)):
             text += f" (allowed {limit:.2g})"
         texts.append(text)
     return "; ".join(texts)

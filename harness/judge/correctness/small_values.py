@@ -54,7 +54,7 @@ def find(
         return ()
     # what may be flushed to zero is not asked for
     tiny = least_value(framework[0].dtype) / min(sizes)
-    candidates, largest = between(draws, sizes, tiny, below)
+    candidates, largest = select_between(draws, sizes, tiny, below)
     least = max(LEAST_COUNT, LEAST_SHARE * draws[0].numel())
     if candidates.numel() < least:
         return ()
@@ -83,7 +83,7 @@ def least_value(dtype: torch.dtype) -> float:
     return max(4 * torch.finfo(dtype).tiny, LEAST_VALUE)
 
 
-def between(
+def select_between(
     draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, high: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The flat places whose largest value over all draws, relative to these sizes, lies between two

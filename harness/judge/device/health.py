@@ -104,6 +104,6 @@ class Health:
             worker.close()
         return (
             ""
-            if values == probe.expected()
-            else f"it gives {values} where {probe.expected()} is right"
+            if values == probe.expected_values()
+            else f"it gives {values} where {probe.expected_values()} is right"
         )

@@ -278,7 +278,7 @@ class Machine:
     def report(self, *, ceilings: bool, cancel: CancelToken | None = None) -> MachineReport:
         """ceilings: those of the host. Raises Cancelled and LockBroken where they have to be
         measured."""
-        threading.Thread(target=runtimes.triton_here).start()  # it will be asked for
+        threading.Thread(target=runtimes.triton_support).start()  # it will be asked for
         return MachineReport(
             self.environment,
             self.targets(),

@@ -57,7 +57,7 @@ def architecture_here() -> str:
 def device_compilers() -> dict[str, bool]:
     """Languages of GPU kernels, and whether this machine compiles them."""
     return {
-        "triton": not runtimes.triton_here().problem,
+        "triton": not runtimes.triton_support().problem,
         "cuda": bool(native.find_toolkit().version),
     }
 

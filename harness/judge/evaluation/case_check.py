@@ -196,17 +196,17 @@ class CaseCheck:
         # it is wrong already, and what happens here adds nothing but values
         except (Failure, WorkerFailed):
             return "", ""
-        output, allowed, framework = (
+        output, allowance, framework = (
             self._outputs(1)[0][number],
             input_set.allowances[number],
             input_set.framework[number],
         )
         expected = input_set.expectation(number, output)
-        values = oracle.worst_values(output, expected, allowed, framework)
+        values = oracle.worst_values(output, expected, allowance, framework)
         if not values:
             return "", ""
         inputs = tensors_of(input_set.file.value(input_set.layout, input_set.base))
-        rows = oracle.first_wrong_rows(output, expected, allowed, inputs, framework)
+        rows = oracle.first_wrong_rows(output, expected, allowance, inputs, framework)
         return (
             f"output {number}: {values}",
             f"case {self.case.name}, {family} inputs drawn for this message alone, output "

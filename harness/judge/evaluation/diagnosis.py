@@ -56,9 +56,9 @@ def _verdicts(timed: Sequence[MeasuredCase], *, briefly: bool) -> list[Signal]:
     signals = []
     slower = [m.result for m in timed if m.result.verdict == "slower"]
     if slower:
-        listed = ", ".join(f"{r.name} {r.speedup:.2f}x" for r in slower)
+        text = ", ".join(f"{r.name} {r.speedup:.2f}x" for r in slower)
         signals.append(
-            Signal("slower_than_baseline", f"slower than the strongest baseline in: {listed}")
+            Signal("slower_than_baseline", f"slower than the strongest baseline in: {text}")
         )
     broken = [
         m.result
@@ -77,8 +77,8 @@ def _verdicts(timed: Sequence[MeasuredCase], *, briefly: bool) -> list[Signal]:
         if m.result.interval and m.result.interval[1] / m.result.interval[0] > causes.WIDE
     ]
     if noisy and not briefly:
-        listed = ". ".join(m.result.name + (f": {m.noise}" if m.noise else "") for m in noisy)
-        signals.append(Signal("noisy_timing", f"wide intervals. {listed}"))
+        text = ". ".join(m.result.name + (f": {m.noise}" if m.noise else "") for m in noisy)
+        signals.append(Signal("noisy_timing", f"wide intervals. {text}"))
     return signals
 
 

@@ -148,10 +148,10 @@ def read_memory(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
     Raises OSError: EFAULT for what is not there, ESRCH for a process that has ended."""
     for start in range(0, len(parts), MOST_PARTS):
         batch = parts[start : start + MOST_PARTS]
-        here = (Part * len(batch))(*(Part(_address(to), len(to)) for _, to in batch))
-        there = (Part * len(batch))(*(Part(address, len(to)) for address, to in batch))
+        local = (Part * len(batch))(*(Part(_address(to), len(to)) for _, to in batch))
+        remote = (Part * len(batch))(*(Part(address, len(to)) for address, to in batch))
         count = ctypes.c_ulong(len(batch))
-        read = _libc.process_vm_readv(process, here, count, there, count, ctypes.c_ulong(0))
+        read = _libc.process_vm_readv(process, local, count, remote, count, ctypes.c_ulong(0))
         if read != sum(len(to) for _, to in batch):
             number = ctypes.get_errno() if read < 0 else errno.EFAULT
             raise OSError(number, os.strerror(number))
@@ -161,13 +161,13 @@ def write_memory(process: int, address: int, data: bytes) -> None:
     """Write to an address there, by process_vm_writev(2). Raises OSError: EFAULT for what is not
     there or read-only, ESRCH for a process that has ended."""
     buffer = ctypes.create_string_buffer(data, len(data))
-    here = Part(ctypes.addressof(buffer), len(data))
-    there, count = Part(address, len(data)), ctypes.c_ulong(1)
-    written = _libc.process_vm_writev(
-        process, ctypes.byref(here), count, ctypes.byref(there), count, ctypes.c_ulong(0)
+    local = Part(ctypes.addressof(buffer), len(data))
+    remote, count = Part(address, len(data)), ctypes.c_ulong(1)
+    size = _libc.process_vm_writev(
+        process, ctypes.byref(local), count, ctypes.byref(remote), count, ctypes.c_ulong(0)
     )
-    if written != len(data):
-        number = ctypes.get_errno() if written < 0 else errno.EFAULT
+    if size != len(data):
+        number = ctypes.get_errno() if size < 0 else errno.EFAULT
         raise OSError(number, os.strerror(number))
 
 

@@ -44,14 +44,14 @@ def open_task(
     workers = TaskWorkers(machine, family, text)
     tell("open", "reading the task", 0.0)
     try:
-        worker, opened = workers.start(cancel)
+        worker, declaration = workers.start(cancel)
     except WorkerFailed as error:
         workers.close()
         raise TaskRefusedError(str(error)) from error
     except BaseException:
         workers.close()
         raise
-    handle = OpenTask(machine, family, workers, worker, opened, cancel)
+    handle = OpenTask(machine, family, workers, worker, declaration, cancel)
     if family.OWN_MEMORY:
         reason = device_link.refusal(worker)
         handle.shared = not reason

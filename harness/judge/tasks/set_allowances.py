@@ -79,20 +79,20 @@ def note_faint_elements(
     pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]
 ) -> None:
     """Ask more of the elements that drown in plain draws, in each the same or others."""
-    for number, allowed in enumerate(pool.allowances):
+    for number, allowance in enumerate(pool.allowances):
         framework = [distance.real(input_set.framework[number]) for input_set in plain]
-        if not framework[0].is_floating_point() or allowed.rule == "equal":
+        if not framework[0].is_floating_point() or allowance.rule == "equal":
             continue
         draws = [
             distance.real(expected)
             for expected in (*(input_set.expected[number] for input_set in plain), again[number])
         ]
-        below = max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
+        below = max(allowance.element, allowance.least / max(distance.rms(draws[0]), 1e-300))
         groups = small_values.find(draws, framework, below)
-        ratio = allowed.norm / allowed.framework_error if allowed.framework_error else 1.0
+        ratio = allowance.norm / allowance.framework_error if allowance.framework_error else 1.0
         ratio = max(small_values.FACTOR, ratio)
         by_value = decades.find(draws[: len(framework)], framework, below, ratio)
-        pool.allowances[number] = replace(allowed, faint=groups, decades=by_value)
+        pool.allowances[number] = replace(allowance, faint=groups, decades=by_value)
         for input_set in plain:
             input_set.allowances[number] = replace(
                 input_set.allowances[number], faint=groups, decades=by_value

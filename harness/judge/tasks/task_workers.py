@@ -126,15 +126,15 @@ class TaskWorkers:
                 patience_s=STACK_SHARE * TASK_SECONDS,
                 neighbours=self.neighbours,
             )
-            opened: dict[str, Any] = worker.data(reply)
+            declaration: dict[str, Any] = worker.data(reply)
             if self.neighbours is not None and (
-                changed := differing(self.neighbours, opened["neighbours"])
+                changed := differing(self.neighbours, declaration["neighbours"])
             ):
                 raise TaskRefusedError(
                     f"{self.text.lines.at()}: {changed} beside the task changed since it was "
                     "opened; open the task again"
                 )
-            return worker, opened
+            return worker, declaration
         except BaseException as error:
             reason = self.refusal(error, worker)
             worker.close()

@@ -87,7 +87,7 @@ def time_case(
         return context.guard(f"case {case.name}, timed", worker, measure)
     except timed_outputs.WrongWhenTimed as wrong:
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
-        raise wrong_when_timed(wrong, when) from wrong
+        raise timed_failure(wrong, when) from wrong
     finally:
         pool.release()  # no other process sees these inputs
         if changes:
@@ -97,7 +97,7 @@ def time_case(
         )
 
 
-def wrong_when_timed(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
+def timed_failure(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
     """The failure that ends the evaluation."""
     text, finding = f"{wrong} (right while it was checked, {when})", wrong.finding
     signal = Signal(finding.signal or "wrong.values", text)
@@ -109,7 +109,7 @@ def report(times: case_times.CaseTimes) -> dict[str, Any]:
     measured again."""
     baseline = next(iter(times.blocks[0].pairs), "") if times.blocks else ""
     noise = causes.explain(times, baseline)
-    counted = [
+    states = [
         {
             "before": b.before.facts,
             "after": b.after.facts,
@@ -117,7 +117,7 @@ def report(times: case_times.CaseTimes) -> dict[str, Any]:
         }
         for b in times.blocks
     ]
-    return {"repeated": times.repeated, "counted": counted, "ratios": list(noise.ratios)}
+    return {"repeated": times.repeated, "counted": states, "ratios": list(noise.ratios)}
 
 
 def doubts(case: str, times: case_times.CaseTimes) -> list[Signal]:

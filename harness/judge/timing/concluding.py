@@ -55,7 +55,7 @@ def conclude(
     by_judge, best = case_times.nothing_us is not None, strongest(case_times)
     if not by_judge and (failure := _clock_failure(context, case, case_times)):
         return Conclusion(result, failure=failure)
-    compared = compare(context, times, case.name, best, rng)
+    comparison = compare(context, times, case.name, best, rng)
     latency_us = statistics.median(
         [us for process in case_times.confirmed(best) for _, us in process]
     )
@@ -69,16 +69,16 @@ def conclude(
             "its bytes, or its operations in the narrowest format, take at the measured rates"
         )
         signals.append(Signal("suspect.implausible_speed", text))
-    compared, why = _vouch(context, case, compared, times, latency_us)
+    comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
     prepared_us = _prepared_us(context, case_times, case.name, best)
-    signals += _doubts(case, compared, open_us, prepared_us, latency_us)
+    signals += _doubts(case, comparison, open_us, prepared_us, latency_us)
     concluded = replace(
         result,
-        speedup=compared.speedup,
-        interval=compared.interval,
-        verdict=compared.verdict,
+        speedup=comparison.speedup,
+        interval=comparison.interval,
+        verdict=comparison.verdict,
         baseline=best,
         baselines=medians(case_times),
         latency_us=latency_us,
@@ -91,7 +91,7 @@ def conclude(
         dispatch_us=case_times.median_of("dispatch_us", ""),
         launch_us=statistics.median(case_times.all("launch_us")),
         roofline_fraction=min(roofline_us, latency_us) / latency_us if roofline_us else None,
-        pairs=compared.pairs,
+        pairs=comparison.pairs,
         detail=_reason_for_raise(context, case_times, best),
         nothing_us=_nothing_us(context, case_times),
         page_faults=statistics.median(case_times.all("faults")),
@@ -252,15 +252,15 @@ def _is_implausible(latency_us: float, plausible_us: float) -> bool:
 def _vouch(
     context: StageContext,
     case: Case,
-    compared: statistics.Comparison,
+    comparison: statistics.Comparison,
     times: Times,
     latency_us: float,
 ) -> tuple[statistics.Comparison, list[Signal]]:
     """The comparison without what cannot be vouched for, and why."""
     signals = []
     if numbers := context.task.pools[case.name].predictable:
-        if compared.verdict == "faster":
-            compared = replace(compared, verdict="inconclusive")
+        if comparison.verdict == "faster":
+            comparison = replace(comparison, verdict="inconclusive")
         text = (
             f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may "
             "be off by: a number known beforehand would pass for it, so no speed-up is vouched for"
@@ -277,27 +277,27 @@ def _vouch(
         signals.append(Signal("foreign_process", text, {"factor": factor}))
     # what slows the baseline down may be the candidate's; of the contended `doubts` tells
     if factor != 1.0 or is_contended(context, times, case.name):
-        speedup = min(compared.speedup, screened_us / latency_us)
-        compared = replace(
-            compared,
-            verdict="inconclusive" if compared.verdict == "faster" else compared.verdict,
+        speedup = min(comparison.speedup, screened_us / latency_us)
+        comparison = replace(
+            comparison,
+            verdict="inconclusive" if comparison.verdict == "faster" else comparison.verdict,
             speedup=speedup,
-            interval=(min(compared.interval[0], speedup), compared.interval[1]),
+            interval=(min(comparison.interval[0], speedup), comparison.interval[1]),
         )
-    return compared, signals
+    return comparison, signals
 
 
 def _doubts(
     case: Case,
-    compared: statistics.Comparison,
+    comparison: statistics.Comparison,
     open_us: float,
     prepared_us: float,
     latency_us: float,
 ) -> list[Signal]:
-    if not compared.doubted:
+    if not comparison.doubted:
         return []
     text = (
-        f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock "
+        f"case {case.name}: the figure is {comparison.speedup:.2f}x, but the judge's clock "
         f"leaves open whether a call takes up to {open_us:.1f} us more than {latency_us:.1f} us, "
         "so it is not called faster"
     )

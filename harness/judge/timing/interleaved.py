@@ -76,7 +76,7 @@ def time_case(
     sides = []
     try:
         for place, (context, worker) in enumerate(zip(contexts, workers, strict=True)):
-            with _of(case, place, context, worker):
+            with _attribute_failures(case, place, context, worker):
                 slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
                 sides.append(_Side(place, context, worker, slots))
         task.drawer.set_state(pool, 0)
@@ -88,7 +88,7 @@ def time_case(
             lost_side = next((side for side in sides if _is_gone(side.worker)), None)
             if lost_side is None:
                 raise
-            with _of(case, lost_side.place, lost_side.context, lost_side.worker):
+            with _attribute_failures(case, lost_side.place, lost_side.context, lost_side.worker):
                 raise error
     finally:
         pool.release()  # no other process sees these inputs
@@ -278,7 +278,7 @@ class _CaseRounds:
             if side is None:
                 yield
             else:
-                with _of(self._case, side.place, side.context, side.worker):
+                with _attribute_failures(self._case, side.place, side.context, side.worker):
                     yield
         except _WORKERS as error:
             raise paired.BaselineLost(
@@ -301,13 +301,15 @@ def losing(place: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _of(case: Case, place: int, context: StageContext, worker: Worker) -> Iterator[None]:
+def _attribute_failures(
+    case: Case, place: int, context: StageContext, worker: Worker
+) -> Iterator[None]:
     """Whatever goes wrong here is this candidate's failure."""
     try:
         with losing(place):
             yield
     except timed_outputs.WrongWhenTimed as wrong:
-        raise Lost(place, blocks.wrong_when_timed(wrong, "wrong while it was timed")) from wrong
+        raise Lost(place, blocks.timed_failure(wrong, "wrong while it was timed")) from wrong
     except _WORKERS as error:
         where = f"case {case.name}, timed"
         raise Lost(

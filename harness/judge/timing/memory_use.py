@@ -32,13 +32,13 @@ class MemoryUse:
 
     def record(self, block: Block, side: str, slots: Slots) -> None:
         """Write it into the block. slots: the outputs of this side, which the judge lends."""
-        peak = self._host.most(self._lent(slots))
+        peak = self._host.most(self._lent_bytes(slots))
         block.host_bytes[side] = max(0, peak - self._worker.base_bytes)
         self.look()
         if self._device is not None:
             block.device_bytes[side] = self._device
 
-    def _lent(self, slots: Slots) -> int:
+    def _lent_bytes(self, slots: Slots) -> int:
         """Bytes of memory files: outputs and inputs of this case, and of those before it, which the
         worker has still mapped. Two times, since files are renewed before they are let go."""
         pools = self._task.pools.values()

@@ -96,14 +96,16 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     comparison = statistics.compare(processes, margin, rng, process_us=process_us)
     low, high = map(math.log, comparison.interval)
     (first_hidden, both_us), (second_hidden, _) = (
-        _hidden(first_times, second_times, first_us),
-        _hidden(second_times, first_times, second_us),
+        _hidden_time(first_times, second_times, first_us),
+        _hidden_time(second_times, first_times, second_us),
     )
-    contended = any(
+    is_contended = any(
         block.contended for times in (first_times, second_times) for block in times.blocks
     )
-    drifted = any(drift(first.context, case, times) != 1.0 for times in (first_times, second_times))
-    barred = contended or drifted or bool(task.pools[case.name].predictable)
+    has_drifted = any(
+        drift(first.context, case, times) != 1.0 for times in (first_times, second_times)
+    )
+    is_barred = is_contended or has_drifted or bool(task.pools[case.name].predictable)
     return _Ratio(
         case,
         math.log(comparison.speedup),
@@ -111,12 +113,12 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
         high,
         (low - first_hidden, high + second_hidden),
         comparison.pairs,
-        barred,
+        is_barred,
         both_us,
     )
 
 
-def _hidden(
+def _hidden_time(
     times: case_times.CaseTimes,
     opponent: case_times.CaseTimes,
     processes: Sequence[Sequence[float]],

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.device import locks
-from harness.judge.device.gpus import listed
+from harness.judge.device.gpus import list_devices
 from harness.judge.device.locks import DeviceLock, LockBroken, shared_folder
 from harness.judge.device.machine import Machine
 from harness.judge.errors import Cancelled, CancelToken
@@ -87,7 +87,7 @@ def test_programs_of_others_are_told_from_evaluators(fake_nvml: FakeNvml) -> Non
         ):
             time.sleep(0.01)
         fake_nvml.show(gpu(0, f"{stranger}:300 {worker}:200 {os.getpid()}:100 4194305:5"), gpu(1))
-        first, second = listed()
+        first, second = list_devices()
         assert first.users == (f"process {stranger} (sleep)",)
         assert (second.users, first.used_bytes) == ((), 1000 << 20)
         assert nvml.state(first.uuid).held_bytes == 395 << 20
