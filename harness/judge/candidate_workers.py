@@ -138,7 +138,7 @@ def _rules(context: StageContext) -> Confinement:
         default=0,
     )
     return replace(
-        rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, host_memory.allowed())
+        rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, host_memory.limit_bytes())
     )
 
 

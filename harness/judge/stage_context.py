@@ -92,11 +92,11 @@ class StageContext:
                 self.language,
             ) from error
         except Exception as error:
-            if (failure := self.starved(where, worker, error)) is None:
+            if (failure := self.starvation_failure(where, worker, error)) is None:
                 raise
             raise failure from error
 
-    def starved(self, where: str, worker: Worker, error: Exception) -> Failure | None:
+    def starvation_failure(self, where: str, worker: Worker, error: Exception) -> Failure | None:
         """What a candidate is told that left the judge no memory of the device; None where
         something else went wrong, or it holds no more than what the largest case takes. Its worker
         has ended then."""

@@ -163,8 +163,8 @@ class Machine:
         return replace(
             self.rules(self.task_level, family),
             readable=(*readable_paths(), *self._task_readable(folder)),
-            memory_bytes=host_memory.allowed() if family.ADDRESS_SPACE else 0,
-            file_bytes=host_memory.allowed(),
+            memory_bytes=host_memory.limit_bytes() if family.ADDRESS_SPACE else 0,
+            file_bytes=host_memory.limit_bytes(),
             processes=max(512, 16 * (os.cpu_count() or 1)),
             scratch_bytes=2 << 30,
             tools=True,
@@ -183,7 +183,7 @@ class Machine:
             level,
             readable_paths(),
             memory_bytes=family.ADDRESS_SPACE,
-            resident_bytes=host_memory.allowed(),
+            resident_bytes=host_memory.limit_bytes(),
             devices=family.nodes(),
         )
 

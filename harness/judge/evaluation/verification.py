@@ -29,10 +29,10 @@ def verify(context: StageContext, built: Built) -> Verified:
     except Failure as failure:
         return verification.outcome(failure)
     except Exception as error:
-        starved = context.starved("stage verify", built.worker, error)
-        if starved is None:
+        shortage = context.starvation_failure("stage verify", built.worker, error)
+        if shortage is None:
             raise
-        return verification.outcome(starved)
+        return verification.outcome(shortage)
     return verification.outcome()
 
 

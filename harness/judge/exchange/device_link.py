@@ -28,7 +28,7 @@ KEPT_BYTES = 1 << 30  # of unused memory, that the judge keeps for later
 
 
 @dataclass(frozen=True)
-class Placed:
+class WindowPlan:
     """Where input sets will appear in the window. where: of each its start, and the number of its
     layout. copies: (start, from, start there, bytes) of what has to be copied."""
 
@@ -56,7 +56,7 @@ class DeviceLink:
         finally:
             os.close(words)
 
-    def place(self, sets: Sequence[InputSet]) -> Placed:
+    def place(self, sets: Sequence[InputSet]) -> WindowPlan:
         """Room in the window for these sets, one behind the other."""
         layouts: list[Layout] = []
         where: list[tuple[int, int]] = []
@@ -84,11 +84,11 @@ class DeviceLink:
             start += stride
         if start > self._region.nbytes:
             self._take_window(start, [])
-        return Placed(layouts, where, copies)
+        return WindowPlan(layouts, where, copies)
 
-    def put(self, placed: Placed) -> None:
+    def put(self, plan: WindowPlan) -> None:
         """Copy the sets into the window, on the current stream."""
-        for start, source, base, nbytes in placed.copies:
+        for start, source, base, nbytes in plan.copies:
             self._region.bytes[start : start + nbytes].copy_(
                 source[base : base + nbytes], non_blocking=True
             )
@@ -97,10 +97,10 @@ class DeviceLink:
         """Let one set appear in the window; where it starts there."""
         import torch
 
-        placed = self.place([input_set])
-        self.put(placed)
+        plan = self.place([input_set])
+        self.put(plan)
         torch.cuda.synchronize()
-        return placed.where[0][0]
+        return plan.where[0][0]
 
     def bytes_at(self, address: int, nbytes: int) -> torch.Tensor:
         """Bytes of the worker's memory. Raises Interfered where it has not shown them."""

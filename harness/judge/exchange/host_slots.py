@@ -116,8 +116,8 @@ class HostSlots(Slots):
         whole = memoryview(_storage)
         return [whole[number * size : (number + 1) * size] for number in range(places)]
 
-    def stacked(self, place: Any, calls: int) -> list[torch.Tensor]:
-        return buffers.stacked(self._pool.outputs, place, calls, self._pool.slot_bytes)
+    def stack(self, place: Any, calls: int) -> list[torch.Tensor]:
+        return buffers.stack(self._pool.outputs, place, calls, self._pool.slot_bytes)
 
 
 def forget() -> None:

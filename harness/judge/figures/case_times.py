@@ -130,7 +130,7 @@ def against(candidate: Block, opponent: Block) -> Block:
 class CaseTimes:
     """The blocks of one case that count, one for each fresh candidate process. repeated: how many
     others were measured again. earlier: rounds of other evaluations under the same key, by baseline
-    and process, as they were `confirmed`."""
+    and process, as `confirmed_pairs` raised them."""
 
     blocks: list[Block] = field(default_factory=list)
     repeated: int = 0
@@ -322,7 +322,7 @@ class CaseTimes:
         call_us = statistics.median([c for process in self.pairs(baseline) for _, c in process])
         return 1 + max(0.0, statistics.median(unmeasured) - self.cold_us) / call_us
 
-    def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
+    def confirmed_pairs(self, baseline: str) -> list[list[tuple[float, float]]]:
         """The pairs, with the candidate's times raised to what the judge's clock saw at least, to
         what calls alone took, and by what was done ahead of them."""
         raised = max(self.clock_factor, self.alone_factor(baseline)) * self.unmeasured_factor(

@@ -188,7 +188,7 @@ class OpenTask:
         """Whether the timing sets of all cases together hold more memory than is reasonable."""
         return (
             sum(pool.timing_bytes for pool in self.pools.values())
-            > CROWDED_SHARE * host_memory.allowed()
+            > CROWDED_SHARE * host_memory.limit_bytes()
         )
 
     def release(self, name: str) -> None:

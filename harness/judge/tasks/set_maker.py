@@ -104,7 +104,7 @@ class SetMaker:
             os.close(layouts_fd)
         file = inputs.file()
         expected, *computed = (
-            self._place(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
+            self._place(each.stack(pool.outputs, calls, pool.slot_bytes)) for each in results
         )
         framework = [
             computed[0][number] if number in numbers else None for number in range(len(expected))

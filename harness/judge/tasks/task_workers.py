@@ -179,7 +179,7 @@ class TaskWorkers:
         if isinstance(error, WorkerDied) and error.held_bytes:
             return (
                 f"{self._where(lines)}: the task {error}; a task may hold "
-                f"{host_memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
+                f"{host_memory.limit_bytes() / 2**30:.1f} GiB here. Use smaller shapes."
             )
         if isinstance(error, WorkerDied) and error.signal_number == 9 and error.starved:
             return (

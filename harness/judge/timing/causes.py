@@ -37,7 +37,7 @@ def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
     """Of the blocks of a case that count. baseline: whose pairs are compared."""
     if not times.pairs(baseline):
         return Noise((), ())
-    pairs, blocks = times.confirmed(baseline), times.blocks
+    pairs, blocks = times.confirmed_pairs(baseline), times.blocks
     ratios = tuple(median([b / c for b, c in process]) for process in pairs)
     causes = [
         *_outlier(ratios, pairs),

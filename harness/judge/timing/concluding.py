@@ -57,7 +57,7 @@ def conclude(
         return Conclusion(result, failure=failure)
     comparison = compare(context, times, case.name, best, rng)
     latency_us = statistics.median(
-        [us for process in case_times.confirmed(best) for _, us in process]
+        [us for process in case_times.confirmed_pairs(best) for _, us in process]
     )
     signals = blocks.doubts(case.name, case_times)
     roofline_us, plausible_us = _bounds_us(context, case, case_times, latency_us)
@@ -114,7 +114,7 @@ def compare(
     """Under what is known of this device, and of a search's one baseline process."""
     family = context.task.family
     return statistics.compare(
-        times[case].confirmed(baseline),
+        times[case].confirmed_pairs(baseline),
         family.MARGIN,
         rng,
         baselines=0 if context.confirming else baseline_processes(context, times),

@@ -58,7 +58,7 @@ def _all_cores(
             times.blocks.append(blocks.time_case(context, case, worker, [baseline], rng, cores))
         finally:
             worker.close()
-    processes = times.confirmed(baseline)
+    processes = times.confirmed_pairs(baseline)
     comparison = statistics.compare(
         processes, context.task.family.MARGIN, rng, open_us=times.open_us
     )

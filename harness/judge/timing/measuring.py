@@ -233,7 +233,7 @@ class _Timing:
             name: {
                 b: tuple(
                     tuple((_round(x), _round(y)) for x, y in process)
-                    for process in each.confirmed(b)
+                    for process in each.confirmed_pairs(b)
                 )
                 for b in each.blocks[0].pairs
             }

@@ -88,7 +88,7 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     )
     (baseline,) = first_times.blocks[0].pairs
     first_us, second_us = (
-        [[us for _, us in process] for process in times.confirmed(baseline)]
+        [[us for _, us in process] for process in times.confirmed_pairs(baseline)]
         for times in (first_times, second_times)
     )
     processes = [list(zip(b, a, strict=True)) for a, b in zip(first_us, second_us, strict=True)]
