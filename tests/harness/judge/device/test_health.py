@@ -120,7 +120,7 @@ def test_a_worker_that_cannot_compute_is_told_with_the_reason(machine: Machine) 
 
 
 def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health.probe, "expected", lambda: (1, 2))
+    monkeypatch.setattr(health.probe, "expected_values", lambda: (1, 2))
     with pytest.raises(Unwell, match=r"where \(1, 2\) is right"):
         Health(machine).judge(cpu, verdict("crashed"))
 
