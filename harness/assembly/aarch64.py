@@ -42,7 +42,7 @@ def kind(name: str) -> Kind:
     return "move" if name.startswith(("ld", "st", "mov", "fmov")) else "integer"
 
 
-def framed(code: tuple[Instruction, ...]) -> bool:
+def has_frame(code: tuple[Instruction, ...]) -> bool:
     """Whether x29 points into the stack: only a function that set it up."""
     return any(i.name in ("mov", "add") and re.match(r"x29, ?sp", i.operands) for i in code[:40])
 
@@ -137,4 +137,4 @@ NEOVERSE = Core(
     latency,
     5.0,
 )
-AARCH64 = InstructionSet("aarch64", kind, framed, read, NEOVERSE)
+AARCH64 = InstructionSet("aarch64", kind, has_frame, read, NEOVERSE)

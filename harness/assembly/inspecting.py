@@ -33,13 +33,13 @@ def inspect(library: str, source: str, file: str, exported: Sequence[str]) -> In
     options = ["--inlines"] if name == "objdump" else []
     command = [program, "-d", "-l", "--no-show-raw-insn", "--section=.text", *options, library]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Inside(note=f"{name} did not answer: {type(error).__name__}")
     estimator = mca.find()
-    listing = done.stdout[:LISTING_BYTES].decode(errors="replace")
+    listing = process.stdout[:LISTING_BYTES].decode(errors="replace")
     contents = read(
         listing,
         source,
@@ -52,7 +52,7 @@ def inspect(library: str, source: str, file: str, exported: Sequence[str]) -> In
 
 
 def _version(program: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         [program, "--version"],
         capture_output=True,
         timeout=SECONDS,
@@ -62,7 +62,7 @@ def _version(program: str) -> str:
     return next(
         (
             line.strip()
-            for line in done.stdout.decode(errors="replace").splitlines()
+            for line in process.stdout.decode(errors="replace").splitlines()
             if line.strip()
         ),
         program,

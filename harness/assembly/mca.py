@@ -41,7 +41,7 @@ def estimates(
         for number, code in enumerate(codes)
     )
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False
         )
         version = subprocess.run(
@@ -53,14 +53,18 @@ def estimates(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError(f"llvm-mca did not answer: {type(error).__name__}") from error
-    if done.returncode:
+    if process.returncode:
         reason = next(
-            (line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line),
+            (
+                line
+                for line in process.stderr.decode(errors="replace").splitlines()
+                if "error" in line
+            ),
             "without a message",
         )
         raise ValueError(f"llvm-mca failed: {reason[:160]}")
-    by = _named(version.stdout.decode(errors="replace"))
-    parts = _REGION.split(done.stdout.decode(errors="replace"))
+    by = _name(version.stdout.decode(errors="replace"))
+    parts = _REGION.split(process.stdout.decode(errors="replace"))
     bodies = {int(number): body for number, body in zip(parts[1::2], parts[2::2], strict=True)}
     if len(codes) == 1 and not bodies:
         bodies = {0: parts[0]}
@@ -69,7 +73,7 @@ def estimates(
     return [_estimate(bodies[number], by) for number in range(len(codes))]
 
 
-def _named(version: str) -> str:
+def _name(version: str) -> str:
     number, core = re.search(r"version (\S+)", version), re.search(r"Host CPU: (\S+)", version)
     return (
         f"llvm-mca {number.group(1) if number else ''}, "

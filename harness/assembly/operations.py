@@ -70,7 +70,7 @@ class InstructionSet:
 
     name: str
     kind: Callable[[str], Kind]
-    framed: Callable[[tuple[Instruction, ...]], bool]
+    has_frame: Callable[[tuple[Instruction, ...]], bool]
     read: Callable[[Instruction, bool], Operation]
     core: Core | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)

@@ -64,7 +64,7 @@ def read(
         f"{len(pieces) - MOST_BODIES} more loops were left out" if len(pieces) > MOST_BODIES else ""
     )
     pieces = pieces[:MOST_BODIES]
-    estimated, failed = _estimated(pieces, architecture, mca)
+    estimated, failed = _estimate(pieces, architecture, mca)
     lines = source.splitlines()
     bodies: dict[str, list[tuple[_Piece, Body]]] = {}
     for piece, cost in zip(pieces, estimated, strict=True):
@@ -85,7 +85,7 @@ def read(
 
 
 def _pieces(name: str, code: tuple[Instruction, ...], architecture: InstructionSet) -> list[_Piece]:
-    frame = architecture.framed(code)
+    frame = architecture.has_frame(code)
     loops = flow.innermost(code, architecture.kind)
     if not loops:
         return [_Piece(name, False, code, tuple(architecture.read(i, frame) for i in code))]
@@ -101,7 +101,7 @@ def _pieces(name: str, code: tuple[Instruction, ...], architecture: InstructionS
     ]
 
 
-def _estimated(
+def _estimate(
     pieces: Sequence[_Piece], architecture: InstructionSet, mca: Estimator | None
 ) -> tuple[list[table.Estimate | None], str]:
     """One for each loop, and why not by llvm-mca."""

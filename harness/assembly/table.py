@@ -54,8 +54,8 @@ def _chain(operations: Sequence[Operation], core: Core) -> float:
         for o in operations:
             value = max((ready.get(r, 0.0) for r in o.reads), default=0.0)
             place = max((ready.get(r, 0.0) for r in o.addresses), default=0.0)
-            done = max(value, place + core.load if o.loads else place) + core.latency(o)
+            finish = max(value, place + core.load if o.loads else place) + core.latency(o)
             for register in o.writes:
-                ready[register] = done
+                ready[register] = finish
         ends.append(max(ready.values(), default=0.0))
     return (ends[-1] - ends[ROUNDS // 2 - 1]) / (ROUNDS // 2)

@@ -67,7 +67,7 @@ def kind(name: str) -> Kind:
     return "vector" if re.match(r"v|p(?!ush|op|dep|ext)|cvt|k", name) else "integer"
 
 
-def framed(code: tuple[Instruction, ...]) -> bool:
+def has_frame(code: tuple[Instruction, ...]) -> bool:
     """Whether %rbp points into the stack: only a function that set it up."""
     return any(
         i.name.startswith("mov") and i.operands.replace(" ", "") == "%rsp,%rbp" for i in code[:40]
@@ -242,4 +242,4 @@ SKYLAKE = Core(
     latency,
     5.0,
 )
-X86 = InstructionSet("x86-64", kind, framed, read, SKYLAKE)
+X86 = InstructionSet("x86-64", kind, has_frame, read, SKYLAKE)

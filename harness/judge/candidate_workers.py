@@ -41,21 +41,21 @@ def start_worker(
     differed by 4 % before, by 1 to 2 % since (seen on a CPU)."""
     pinned = tuple(cores or context.task.timing_cpus)
     if poison:
-        server, rules, prestarted = (
+        server, rules, spare = (
             context.place.server,
             _rules(context),
-            context.machine.prestarted,
+            context.machine.spare_worker,
         )
     else:
-        server, rules = _timed(context, pinned)
-        prestarted = context.machine.prestarted_timed
-    worker = prestarted.take(server, context.place.worker, rules, context.cancel) or server.worker(
+        server, rules = _timing_server(context, pinned)
+        spare = context.machine.spare_timed_worker
+    worker = spare.take(server, context.place.worker, rules, context.cancel) or server.worker(
         context.place.worker, rules, context.machine.scratch
     )
     worker.cancel, worker.on_build = context.cancel, context.builds.desk()
     source = memory_files.from_bytes("candidate", context.request.candidate.source.encode())
     try:
-        given = (
+        fds = (
             [source]
             if context.compiled is None
             else [source, *worker.private_copies(context.compiled)]
@@ -71,7 +71,7 @@ def start_worker(
         context.guard(
             "loading",
             worker,
-            lambda: _load(worker, given, poison),
+            lambda: _load(worker, fds, poison),
         )
         context.guard(
             "loading",
@@ -91,13 +91,15 @@ def start_worker(
         os.close(source)
 
 
-def _load(worker: Worker, given: list[int], poison: bool) -> None:
+def _load(worker: Worker, fds: list[int], poison: bool) -> None:
     """Load the candidate: mostly compiling, which disturbs nobody who is timed."""
-    worker.send("load", given, poison=poison)
+    worker.send("load", fds, poison=poison)
     worker.wait(frames.OK, LOAD_SECONDS)
 
 
-def _timed(context: StageContext, pinned: tuple[int, ...]) -> tuple[ForkServer, Confinement]:
+def _timing_server(
+    context: StageContext, pinned: tuple[int, ...]
+) -> tuple[ForkServer, Confinement]:
     """Where a worker that is timed is forked from, and how it is confined."""
     family = context.task.family
     rules = replace(
@@ -122,8 +124,8 @@ def prestart_timed(context: StageContext) -> None:
     drawing inputs does. It has no candidate yet."""
     family = context.task.family
     if context.place.mode == "execute" and family.SLOW_START:
-        server, rules = _timed(context, tuple(context.task.timing_cpus))
-        context.machine.prestarted_timed.start(
+        server, rules = _timing_server(context, tuple(context.task.timing_cpus))
+        context.machine.spare_timed_worker.start(
             server, context.place.worker, rules, context.machine.scratch, family.TORCH_DEVICE
         )
 
@@ -136,7 +138,7 @@ def _rules(context: StageContext) -> Confinement:
         default=0,
     )
     return replace(
-        rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, host_memory.allowed())
+        rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, host_memory.limit_bytes())
     )
 
 
@@ -151,7 +153,7 @@ def prestart(context: StageContext) -> None:
     """Begin with the worker that will check the next candidate."""
     family = context.task.family
     if context.place.mode == "execute":
-        context.machine.prestarted.start(
+        context.machine.spare_worker.start(
             context.place.server,
             context.place.worker,
             _rules(context),
@@ -168,11 +170,11 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
     fd = memory_files.create("compiled", 0, fixed=False)
 
     def pack() -> bool:
-        found = worker.data(worker.ask("pack", [fd], seconds=LOAD_SECONDS))
+        reply = worker.data(worker.ask("pack", [fd], seconds=LOAD_SECONDS))
         if (
-            not isinstance(found, dict)
-            or not isinstance(found.get("bytes"), int)
-            or found["bytes"] <= 0
+            not isinstance(reply, dict)
+            or not isinstance(reply.get("bytes"), int)
+            or reply["bytes"] <= 0
         ):
             return False
         try:
@@ -183,12 +185,12 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
             ) from error
         return True
 
-    kept = False
+    is_packed = False
     try:
-        kept = context.guard("handing over what was compiled", worker, pack)
-        return fd if kept else None
+        is_packed = context.guard("handing over what was compiled", worker, pack)
+        return fd if is_packed else None
     finally:
-        if not kept:
+        if not is_packed:
             os.close(fd)
 
 
@@ -275,10 +277,10 @@ def deadlines(case: Case, pool: CasePool) -> Deadlines:
 def call_seconds(case: Case, calls: int, reference_s: float = 0.0) -> float:
     """How long so many calls may take. reference_s: one of the reference, which counts where no
     baseline was timed."""
-    known = min(case.baselines_us.values(), default=0.0) / 1e6
-    one = (
-        min(CALL_FACTOR * known, max(CALL_FLOOR_SECONDS, SLOW_FACTOR * known))
-        if known
+    baseline_s = min(case.baselines_us.values(), default=0.0) / 1e6
+    call_s = (
+        min(CALL_FACTOR * baseline_s, max(CALL_FLOOR_SECONDS, SLOW_FACTOR * baseline_s))
+        if baseline_s
         else SLOW_FACTOR * reference_s
     )
-    return max(CALL_FLOOR_SECONDS, calls * one)
+    return max(CALL_FLOOR_SECONDS, calls * call_s)

@@ -24,30 +24,30 @@ class OrderEnds(WorkerFailed):
 
 
 class WorkerDied(Exception):
-    """The worker ended. signal_number: what killed it, or None; exit_code: else. held: bytes that
-    it and its descendants held when they were ended for holding too much, else 0. peak: the most
-    bytes that the worker itself held; limit: those it could map, 0 for any. starved: the kernel
-    killed some process for want of memory meanwhile."""
+    """The worker ended. signal_number: what killed it, or None; exit_code: else. held_bytes:
+    what it and its descendants held when they were ended for holding too much, else 0. peak: the
+    most bytes that the worker itself held; limit: those it could map, 0 for any. starved: the
+    kernel killed some process for want of memory meanwhile."""
 
     def __init__(
         self,
         signal_number: int | None,
         exit_code: int | None,
         *,
-        held: int = 0,
+        held_bytes: int = 0,
         peak: int = 0,
         limit: int = 0,
         starved: bool = False,
     ) -> None:
         super().__init__(
-            f"was ended because it held {held / 2**30:.1f} GiB of memory"
-            if held
+            f"was ended because it held {held_bytes / 2**30:.1f} GiB of memory"
+            if held_bytes
             else (
                 f"ended by signal {signal_number}" if signal_number else f"exited with {exit_code}"
             )
         )
         self.signal_number, self.exit_code = signal_number, exit_code
-        self.held, self.peak, self.limit, self.starved = held, peak, limit, starved
+        self.held_bytes, self.peak, self.limit, self.starved = held_bytes, peak, limit, starved
 
     @classmethod
     def of(cls, ending: dict[str, list[int]], *, limit: int, killed_for_memory: int) -> WorkerDied:
@@ -58,7 +58,7 @@ class WorkerDied(Exception):
         return cls(
             number,
             None if number else os.waitstatus_to_exitcode(status),
-            held=ending.get("M", [0])[0],
+            held_bytes=ending.get("M", [0])[0],
             peak=peak,
             limit=limit,
             starved=killed_for_memory > 0,

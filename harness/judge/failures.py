@@ -129,18 +129,18 @@ def _reason(text: str, builds: Sequence[BuildRecord]) -> BuildRecord | None:
     """The failed build that an error is about: it quotes what was said of it. One that was caught
     explains nothing that came later."""
     return next(
-        (b for b in builds if not b.ok and b.said and b.said[:QUOTED_CHARS].strip() in text), None
+        (b for b in builds if not b.ok and b.reply and b.reply[:QUOTED_CHARS].strip() in text), None
     )
 
 
 def compile_failure(text: str, log: str, language: Language) -> Failure:
     """A compiler inside the worker refused the candidate's text (`text`), perhaps after printing
     why (`log`)."""
-    signals = _with_general(language.read_log(_shortened(f"{log}\n{text}" if log else text)))
+    signals = _with_general(language.read_log(_shorten(f"{log}\n{text}" if log else text)))
     return Failure("build_failed", signals[0].message, signals, f"{text}\n{log}".strip())
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """Both ends of it. The text is the candidate's: what reads it may take the square of its
     length."""
     return (
@@ -172,7 +172,7 @@ def _build_failure(record: BuildRecord) -> Failure:
         return Failure(
             "build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log
         )
-    signals = _with_general(LANGUAGES[record.language].read_log(_shortened(record.log)))
+    signals = _with_general(LANGUAGES[record.language].read_log(_shorten(record.log)))
     return Failure("build_failed", signals[0].message, signals, record.log)
 
 
@@ -205,8 +205,8 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
 
 def _shortage(error: WorkerDied, log: str) -> str:
     """What shows that it died for want of memory, "" where nothing does."""
-    if error.held:
-        return f"it and its processes held {error.held / 2**30:.1f} GiB, more than the limit"
+    if error.held_bytes:
+        return f"it and its processes held {error.held_bytes / 2**30:.1f} GiB, more than the limit"
     if error.limit and error.peak > NEARLY * error.limit:
         return (
             f"it held {error.peak / 2**30:.1f} of the {error.limit / 2**30:.1f} GiB that it may map"

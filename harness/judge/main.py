@@ -85,7 +85,7 @@ class Judge:
                 if self._idle.planned:
                     self._idle.run(lambda: not self._requests.empty())
                     continue
-                self._machine.prestarted.drop()
+                self._machine.spare_worker.drop()
                 self._machine.reaper.wait()
                 continue
             number = message["id"]
@@ -118,11 +118,11 @@ class Judge:
                 if error.kind == "task":
                     answer = _error(number, "task_refused", str(error), REFUSED_HINT)
                 else:
-                    answer = _failed(number, error)
+                    answer = _failure_reply(number, error)
             # the evaluator's own trouble: reported as such, never as a verdict
             except Exception as error:
                 self._tasks.close_all()
-                answer = _failed(number, error)
+                answer = _failure_reply(number, error)
             with self._lock:
                 self._tokens.pop(number).close()
             _say(answer)
@@ -146,7 +146,7 @@ class Judge:
         )
 
 
-def _failed(number: int, error: Exception) -> dict[str, Any]:
+def _failure_reply(number: int, error: Exception) -> dict[str, Any]:
     """Called where it is handled."""
     traceback.print_exc()
     hint = "See the judge's log on stderr; the call may be repeated."

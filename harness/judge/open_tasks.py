@@ -100,7 +100,7 @@ class OpenTasks:
 
     def _make_room(self, family: DeviceFamily) -> None:
         """What is held for tasks that may be asked for again is no reason to refuse another one."""
-        short = host_memory.available() < ROOM_SHARE * host_memory.allowed()
+        short = host_memory.available() < ROOM_SHARE * host_memory.limit_bytes()
         if self._open and (short or (family.OWN_MEMORY and device_link.free_share() < ROOM_SHARE)):
             self.free_memory()
 

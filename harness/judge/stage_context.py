@@ -66,11 +66,11 @@ class StageContext:
     @property
     def cases(self) -> list[Case]:
         """Those that are judged."""
-        wanted = set(self.request.cases)
+        names = set(self.request.cases)
         return [
             c
             for c in self.facts.cases
-            if (not wanted or c.name in wanted) and (self.confirming or not c.held_out)
+            if (not names or c.name in names) and (self.confirming or not c.held_out)
         ]
 
     def between_timings(self) -> AbstractContextManager[None]:
@@ -92,26 +92,28 @@ class StageContext:
                 self.language,
             ) from error
         except Exception as error:
-            if (failure := self.starved(where, worker, error)) is None:
+            if (failure := self.starvation_failure(where, worker, error)) is None:
                 raise
             raise failure from error
 
-    def starved(self, where: str, worker: Worker, error: Exception) -> Failure | None:
+    def starvation_failure(self, where: str, worker: Worker, error: Exception) -> Failure | None:
         """What a candidate is told that left the judge no memory of the device; None where
         something else went wrong, or it holds no more than what the largest case takes. Its worker
         has ended then."""
         if not device_link.is_want_of_memory(error):
             return None
-        taken = max((bursts.checked_bytes(pool) for pool in self.task.pools.values()), default=0)
-        held = device_link.freed_by_ending(worker)
-        if held < HELD_BYTES + taken:
+        checking_bytes = max(
+            (bursts.checked_bytes(pool) for pool in self.task.pools.values()), default=0
+        )
+        held_bytes = device_link.freed_by_ending(worker)
+        if held_bytes < HELD_BYTES + checking_bytes:
             return None
         text = (
-            f"{where}: it holds {held / 2**30:.1f} GiB of the device's memory, and nothing is "
-            "left to judge it with"
+            f"{where}: it holds {held_bytes / 2**30:.1f} GiB of the device's memory, and nothing "
+            "is left to judge it with"
         )
         return Failure(
-            "crashed", text, (Signal("out_of_memory", text, {"held_bytes": float(held)}),)
+            "crashed", text, (Signal("out_of_memory", text, {"held_bytes": float(held_bytes)}),)
         )
 
 

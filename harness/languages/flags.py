@@ -134,7 +134,7 @@ _ACCEPTED = {
 }
 
 
-def refused(language: str, flag: str) -> str:
+def refusal(language: str, flag: str) -> str:
     """Why a flag does not reach the compiler of "cpp" or "cuda", and what to do; "" for one that
     does."""
     if _ACCEPTED[language].fullmatch(flag):

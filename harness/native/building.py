@@ -69,7 +69,7 @@ def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[
     )
 
 
-def cached(
+def build_once(
     order: BuildOrder, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]
 ) -> BuiltFile:
     """Built once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .building import BuildOrder, BuiltFile, NativeError, build, cached, macros
+from .building import BuildOrder, BuiltFile, NativeError, build, build_once, macros
 from .prototypes import POINTED, Prototype, read_prototypes, signature
 
 DEFAULT_FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fopenmp")
@@ -69,15 +69,15 @@ def build_here(order: BuildOrder) -> BuiltFile:
         text = target.with_suffix(".cpp")
         text.write_text(order.source)
         command = compile_command(compiler, str(text), str(target), order.flags)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
             raise NativeError(
                 "the C++ compiler refused the source:\n"
-                f"{done.stderr.replace(str(text), 'kernel.cpp')}"
+                f"{process.stderr.replace(str(text), 'kernel.cpp')}"
             )
         return {}
 
-    return cached(order, f"{compiler}\0{platform.node()}", ".so", make)
+    return build_once(order, f"{compiler}\0{platform.node()}", ".so", make)
 
 
 _CTYPES: dict[str, Any] = {
@@ -154,23 +154,23 @@ class Function:
     def _pointer(self, index: int, tensor: Any, accepted: frozenset[str]) -> int:
         if (index, tensor.dtype) not in self._seen:
             if accepted and str(tensor.dtype) not in accepted:
-                raise self._refused(
+                raise self._refusal(
                     index,
                     f"got {tensor.dtype}, the C function wants {' or '.join(sorted(accepted))}",
                 )
             self._seen.add((index, tensor.dtype))
         if not tensor.is_contiguous():
-            raise self._refused(
+            raise self._refusal(
                 index,
                 "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the "
                 "strides",
             )
         if not tensor.is_cpu:
-            raise self._refused(
+            raise self._refusal(
                 index, f"the tensor is on {tensor.device}, a C++ function needs it on the CPU"
             )
         pointer: int = tensor.data_ptr()
         return pointer
 
-    def _refused(self, index: int, reason: str) -> NativeError:
+    def _refusal(self, index: int, reason: str) -> NativeError:
         return NativeError(f"{self._prototype.name}, argument {index + 1}: {reason}")

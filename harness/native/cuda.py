@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .building import BuildOrder, BuiltFile, NativeError, SourceRefused, build, cached, macros
+from .building import BuildOrder, BuiltFile, NativeError, SourceRefused, build, build_once, macros
 from .kernels import KernelText, read_kernels, split_instance
 from .launching import Kernel, Module
 from .prototypes import Prototype, signature
@@ -64,7 +64,7 @@ def build_here(order: BuildOrder) -> BuiltFile:
         target.write_bytes(build.image)
         return build.symbols
 
-    return cached(order, toolkit.version, ".cubin", make)
+    return build_once(order, toolkit.version, ".cubin", make)
 
 
 class CudaLibrary:

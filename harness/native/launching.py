@@ -136,12 +136,12 @@ class Kernel:
             letters = (letter for letter, _ in self.prototype.arguments)
             return self._packer.pack(
                 *(
-                    self._fitting(i, letter, v)
+                    self._fit(i, letter, v)
                     for i, (letter, v) in enumerate(zip(letters, values, strict=True))
                 )
             )
 
-    def _fitting(self, index: int, letter: str, value: Any) -> Any:
+    def _fit(self, index: int, letter: str, value: Any) -> Any:
         """The value as the C type holds it: unsigned numbers by their bits. Raises NativeError."""
         try:
             if letter in "plisc":
@@ -151,7 +151,7 @@ class Kernel:
                 )
             struct.pack(_LAYOUT[letter], value)
         except (struct.error, OverflowError, TypeError) as error:
-            raise self._refused(
+            raise self._refusal(
                 index, f"{value!r} is no {SPELLED[letter]}; the kernel is {self.prototype}"
             ) from error
         return value
@@ -160,12 +160,12 @@ class Kernel:
         if not hasattr(value, "data_ptr"):
             if value is None or isinstance(value, int):
                 return value or 0
-            raise self._refused(
+            raise self._refusal(
                 index, f"a pointer takes a tensor, an address or None, got {type(value).__name__}"
             )
         if (index, value.dtype) not in self._seen:
             if accepted and str(value.dtype) not in accepted:
-                raise self._refused(
+                raise self._refusal(
                     index, f"got {value.dtype}, the kernel wants {' or '.join(sorted(accepted))}"
                 )
             self._seen.add((index, value.dtype))
@@ -174,11 +174,11 @@ class Kernel:
             fix = (
                 "move it there" if where < 0 else "launch under `with torch.cuda.device(x.device)`"
             )
-            raise self._refused(
+            raise self._refusal(
                 index, f"the tensor is on {value.device}, the kernel runs on cuda:{device}; {fix}"
             )
         if not value.is_contiguous():
-            raise self._refused(
+            raise self._refusal(
                 index,
                 "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the "
                 "strides",
@@ -186,7 +186,7 @@ class Kernel:
         pointer: int = value.data_ptr()
         return pointer
 
-    def _refused(self, index: int, reason: str) -> NativeError:
+    def _refusal(self, index: int, reason: str) -> NativeError:
         return NativeError(f"{self.name}, argument {index + 1}: {reason}")
 
 
@@ -202,7 +202,7 @@ class Sized:
 
         kernel, device = self._kernel, torch.cuda.current_device()
         packed = kernel.pack(arguments, device)
-        if _observer is not None and not _observer(self._described()):
+        if _observer is not None and not _observer(self._description()):
             return
         function = kernel.function(device, self._shared)
         _the_driver().launch(
@@ -216,10 +216,10 @@ class Sized:
             kernel.offsets,
         )
 
-    def _described(self) -> Launch:
+    def _description(self) -> Launch:
         kernel = self._kernel
         assert kernel.prototype is not None
-        listed = tuple(
+        spellings = tuple(
             pointed + "*" if letter == "p" else SPELLED[letter]
             for letter, pointed in kernel.prototype.arguments
         )
@@ -230,7 +230,7 @@ class Sized:
             self._grid,
             self._block,
             self._shared,
-            listed,
+            spellings,
         )
 
 

@@ -41,7 +41,7 @@ def build(
         f"{folder}/kernel.cubin",
     ]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             capture_output=True,
             cwd=folder,
@@ -52,8 +52,8 @@ def build(
         )
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"the compiler did not end within {seconds:.0f} s") from error
-    log = done.stderr.decode(errors="replace").replace(f"{folder}/", "")
-    if done.returncode:
+    log = process.stderr.decode(errors="replace").replace(f"{folder}/", "")
+    if process.returncode:
         raise SourceRefused(f"{log}")
     with open(f"{folder}/kernel.cubin", "rb") as file:
         image = file.read()
@@ -67,12 +67,12 @@ def build(
 def version(compiler: str) -> str:
     """ "nvcc 13.0"; "nvcc" where it does not say."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [compiler, "--version"], capture_output=True, text=True, check=False, timeout=30
         )
     except (OSError, subprocess.TimeoutExpired):
         return "nvcc"
-    release = re.search(r"release (\d+\.\d+)", done.stdout)
+    release = re.search(r"release (\d+\.\d+)", process.stdout)
     return f"nvcc {release.group(1)}" if release else "nvcc"
 
 

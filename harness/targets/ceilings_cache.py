@@ -36,10 +36,10 @@ def ceilings(
         NATIVE_CACHE: str(cache / "native"),
         "OMP_NUM_THREADS": "1",
     }
-    done = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=300, check=True
     )
-    measured = _parse(json.loads(done.stdout.splitlines()[-1]))
+    measured = _parse(json.loads(process.stdout.splitlines()[-1]))
     if exceeded is not None:
         measured = _higher(measured, exceeded)
     path.parent.mkdir(parents=True, exist_ok=True)

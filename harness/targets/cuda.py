@@ -233,11 +233,9 @@ def _properties() -> Any:
 @lru_cache(maxsize=1)
 def _gpu() -> nvml.Gpu | None:
     """The one that torch calls 0, as the management library lists it."""
-    listed = nvml.gpus()
+    gpus = nvml.gpus()
     uuid = str(getattr(_properties(), "uuid", ""))
-    return next(
-        (g for g in listed if uuid and uuid in g.uuid), listed[0] if len(listed) == 1 else None
-    )
+    return next((g for g in gpus if uuid and uuid in g.uuid), gpus[0] if len(gpus) == 1 else None)
 
 
 @lru_cache(maxsize=1)

@@ -149,8 +149,8 @@ class _Library:
     def text(self, name: str, *arguments: Any) -> str:
         """One text, for functions that end in (char*, length)."""
         buffer = ctypes.create_string_buffer(96)
-        done = self._call(name, *arguments, buffer, c_uint(len(buffer)))
-        return buffer.value.decode(errors="replace") if done == _SUCCESS else ""
+        status = self._call(name, *arguments, buffer, c_uint(len(buffer)))
+        return buffer.value.decode(errors="replace") if status == _SUCCESS else ""
 
     def handle(self, index: int) -> c_void_p | None:
         handle = c_void_p()
@@ -203,12 +203,12 @@ class _Library:
         room = 64
         while room <= 4096:
             entries, count = (_Process * room)(), c_uint(room)
-            done = self._call(
+            status = self._call(
                 "nvmlDeviceGetComputeRunningProcesses_v3", handle, byref(count), entries
             )
-            if done != _TOO_SMALL:
-                listed = entries[: count.value] if done == _SUCCESS else []
-                return {e.pid: None if e.used == _UNKNOWN else e.used for e in listed}
+            if status != _TOO_SMALL:
+                running = entries[: count.value] if status == _SUCCESS else []
+                return {e.pid: None if e.used == _UNKNOWN else e.used for e in running}
             room *= 4
         return {}
 

@@ -34,10 +34,10 @@ class Candidate:
     def tunables(self) -> Tunables:
         """The literal `TUNABLES = {"NAME": [choices]}` of the source, {} without one. Raises
         CandidateError."""
-        found = _literal(self.source, "TUNABLES")
-        if found is None:
+        literal = _literal(self.source, "TUNABLES")
+        if literal is None:
             return {}
-        value, line = found
+        value, line = literal
         if not isinstance(value, dict) or not all(
             isinstance(k, str)
             and isinstance(v, (list, tuple))
@@ -54,10 +54,10 @@ class Candidate:
     def params(self) -> Params:
         """The literal `PARAMS = {"NAME": value}` of the source, {} without one. Raises
         CandidateError."""
-        found = _literal(self.source, "PARAMS")
-        if found is None:
+        literal = _literal(self.source, "PARAMS")
+        if literal is None:
             return {}
-        value, line = found
+        value, line = literal
         if not isinstance(value, dict) or not all(
             isinstance(v, (bool, int, float, str)) for v in value.values()
         ):

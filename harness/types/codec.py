@@ -51,25 +51,23 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _decode_union(typing.get_args(kind), data, where)
     if origin is typing.Literal:
-        return _checked(
-            data in typing.get_args(kind), data, where, f"one of {typing.get_args(kind)}"
-        )
+        return _check(data in typing.get_args(kind), data, where, f"one of {typing.get_args(kind)}")
     if origin is tuple:
-        _checked(isinstance(data, (list, tuple)), data, where, "a list")
-        item, *rest = typing.get_args(kind)
-        if rest == [Ellipsis]:
+        _check(isinstance(data, (list, tuple)), data, where, "a list")
+        item, *items = typing.get_args(kind)
+        if items == [Ellipsis]:
             return tuple(_decode(item, v, f"{where}[{i}]") for i, v in enumerate(data))
-        kinds = (item, *rest)
-        _checked(len(data) == len(kinds), data, where, f"a list of {len(kinds)}")
+        kinds = (item, *items)
+        _check(len(data) == len(kinds), data, where, f"a list of {len(kinds)}")
         return tuple(
             _decode(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, data, strict=True))
         )
     if origin is list:
-        _checked(isinstance(data, (list, tuple)), data, where, "a list")
+        _check(isinstance(data, (list, tuple)), data, where, "a list")
         (item,) = typing.get_args(kind)
         return [_decode(item, v, f"{where}[{i}]") for i, v in enumerate(data)]
     if origin is dict:
-        _checked(isinstance(data, dict), data, where, "an object")
+        _check(isinstance(data, dict), data, where, "an object")
         _, item = typing.get_args(kind)
         return {k: _decode(item, v, f"{where}.{k}") for k, v in data.items()}
     if dataclasses.is_dataclass(kind):
@@ -92,7 +90,7 @@ def _decode_union(options: tuple[Any, ...], data: Any, where: str) -> Any:
 
 
 def _decode_dataclass(cls: type, data: Any, where: str) -> Any:
-    _checked(isinstance(data, dict), data, where, "an object")
+    _check(isinstance(data, dict), data, where, "an object")
     hints = _hints(cls)
     fields = {f.name for f in dataclasses.fields(cls) if f.init}
     if unknown := sorted(set(data) - fields):
@@ -119,10 +117,10 @@ def _decode_scalar(kind: Any, data: Any, where: str) -> Any:
             raise CodecError(f"{where}: {error}") from error
     if kind in (int, float) and isinstance(data, bool):
         raise CodecError(f"{where}: expected a number, got {data!r}")
-    return _checked(isinstance(data, kind), data, where, getattr(kind, "__name__", str(kind)))
+    return _check(isinstance(data, kind), data, where, getattr(kind, "__name__", str(kind)))
 
 
-def _checked(ok: bool, data: Any, where: str, expected: str) -> Any:
+def _check(ok: bool, data: Any, where: str, expected: str) -> Any:
     if not ok:
         raise CodecError(f"{where}: expected {expected}, got {data!r:.80}")
     return data

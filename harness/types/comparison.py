@@ -113,7 +113,7 @@ class HeadToHead:
     def in_order(self) -> tuple[Duel, ...]:
         """Each candidate over each later one, where both took part."""
         count = len(self.evaluations)
-        found = [
+        duels = [
             self.duel(first, second) for first in range(count) for second in range(first + 1, count)
         ]
-        return tuple(duel for duel in found if duel is not None)
+        return tuple(duel for duel in duels if duel is not None)

@@ -65,8 +65,8 @@ class Samples:
         processes = [
             process
             for by_baseline in self.rounds.values()
-            for some in by_baseline.values()
-            for process in some
+            for rounds in by_baseline.values()
+            for process in rounds
         ]
         if not all(processes):
             return "a process has no rounds; at least one is accepted"
@@ -74,7 +74,9 @@ class Samples:
             return f"a round is not of {LEAST_US:g} to {MOST_US:g} us; only such are accepted"
         if not 0 <= self.baselines <= MOST_BASELINES:
             return f"{self.baselines} baselines; 0 to {MOST_BASELINES} are accepted"
-        if not all(0 <= us < math.inf for some in self.open_us.values() for us in some.values()):
+        if not all(
+            0 <= us < math.inf for rounds in self.open_us.values() for us in rounds.values()
+        ):
             return "open_us holds what is negative or not finite; 0 and more are accepted"
         return ""
 

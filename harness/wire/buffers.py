@@ -104,16 +104,18 @@ def tensors(layout: Layout, memory: Any, base: int = 0) -> list[Any]:
     return [tensor(memory, entry, base) for entry in tensor_entries(layout)]
 
 
-def stacked(layout: Layout, memory: Any, count: int, stride: int) -> list[Any]:
+def stack(layout: Layout, memory: Any, count: int, stride: int) -> list[Any]:
     """The tensors of `count` equal layouts that lie `stride` bytes apart, from the start of a
     mapping: each with one dimension more."""
-    stack = []
+    stacks = []
     for entry in tensor_entries(layout):
         size = item_bytes(entry["dtype"])
         nbytes = (count - 1) * stride + entry["nbytes"] if entry["nbytes"] else 0
         shape, strides = [count, *entry["shape"]], [stride // size, *entry["stride"]]
-        stack.append(tensor(memory, {**entry, "nbytes": nbytes, "shape": shape, "stride": strides}))
-    return stack
+        stacks.append(
+            tensor(memory, {**entry, "nbytes": nbytes, "shape": shape, "stride": strides})
+        )
+    return stacks
 
 
 def put(region: Any, layout: Layout, value: Any, base: int = 0) -> None:

@@ -39,9 +39,9 @@ def plan_layout(value: Any, begins: Sequence[int] = ()) -> Layout:
                 ]
             }
         if isinstance(node, dict):
-            if other := [k for k in node if not _is_json_value(k)]:
+            if bad_keys := [k for k in node if not _is_json_value(k)]:
                 raise TypeError(
-                    f"{where} has a key that is a {type(other[0]).__name__}; numbers, strings, "
+                    f"{where} has a key that is a {type(bad_keys[0]).__name__}; numbers, strings, "
                     "booleans and None can be keys"
                 )
             # pairs: as names of a JSON object all keys are texts
@@ -90,10 +90,14 @@ def plain_values(layout: Layout) -> dict[str, Any]:
     return {"tree": layout["tree"], "leaves": leaves}
 
 
-def with_plain_values(layout: Layout, other: dict[str, Any]) -> Layout:
+def with_plain_values(layout: Layout, plain_values: dict[str, Any]) -> Layout:
     """The tensors of a layout, with what `plain` gave of one that has the same."""
     tensors = iter(tensor_entries(layout))
-    return {**layout, **other, "leaves": [leaf or next(tensors) for leaf in other["leaves"]]}
+    return {
+        **layout,
+        **plain_values,
+        "leaves": [leaf or next(tensors) for leaf in plain_values["leaves"]],
+    }
 
 
 def dense_layout(layout: Layout) -> Layout:

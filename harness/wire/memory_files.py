@@ -107,9 +107,9 @@ def read_all(fd: int) -> bytes:
 
 def write_at(fd: int, data: memoryview, offset: int) -> None:
     """Write all of `data` at an offset."""
-    done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done : done + (1 << 26)], offset + done)
+    position = 0
+    while position < len(data):
+        position += os.pwrite(fd, data[position : position + (1 << 26)], offset + position)
 
 
 def map_private(fd: int, size: int = 1 << 62) -> mmap.mmap:

@@ -35,7 +35,7 @@ class Lines:
             calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
-        self.ending = min((c.lineno for c in calls if _called(c) in _ENDINGS), default=0)
+        self.ending = min((c.lineno for c in calls if _callee(c) in _ENDINGS), default=0)
 
     def at(self, *names: str) -> str:
         """File and line of the first of the names that the text defines."""
@@ -73,5 +73,5 @@ class Lines:
                 self.first.setdefault(f"{name}[{entry.value!r}]", entry.lineno)
 
 
-def _called(call: ast.Call) -> str:
+def _callee(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -36,7 +36,7 @@ def run(name: str, options: list[str], binary: bytes) -> str:
         file.flush()
         try:
             command = [program, *options, file.name]
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 capture_output=True,
                 timeout=TOOL_SECONDS,
@@ -45,4 +45,4 @@ def run(name: str, options: list[str], binary: bytes) -> str:
             )
         except (OSError, subprocess.TimeoutExpired):
             return ""
-    return done.stdout.decode(errors="replace")
+    return process.stdout.decode(errors="replace")

@@ -33,16 +33,16 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
 
     spec, init, model = task.construct(name, seed)
     with task.all_threads():
-        drawn = task.draw(spec, seed)
-        task.plan(drawn, "get_inputs")
-        _refuse_shared_inputs(task, drawn)
+        sample = task.draw(spec, seed)
+        task.plan(sample, "get_inputs")
+        _refuse_shared_inputs(task, sample)
         init_layout = task.plan(init, "get_init_inputs")
-        inputs, roots = placement.move(drawn, task.device), {}
+        inputs, roots = placement.move(sample, task.device), {}
         if task.file.gradients:
             roots = task.attempt(lambda: model_calls.roots(model, inputs))
         upstream = list(roots)
         arguments = [
-            *drawn,
+            *sample,
             *families.upstream(
                 [(list(o.shape), o.dtype) for o in roots.values()], seed, task.draw_device
             ),
@@ -57,7 +57,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         initial = initial_state(model)
         reads = traffic.Reads([*tensors_of(inputs), *state.values()])
         with torch.no_grad(), reads:
-            returned = model(*inputs[: len(drawn)])
+            returned = model(*inputs[: len(sample)])
         outputs = {
             **dense_layout(plan_layout(calls.first)),
             "form": model_calls.form_of(returned),
@@ -79,7 +79,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             outputs,
             doubled,
             upstream,
-            tensor_relations.specs(drawn),
+            tensor_relations.specs(sample),
             tensor_relations.memory(calls.first, calls.again),
             plain_values_text(layout),
             calls.looks,
@@ -205,7 +205,7 @@ def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -
             "them alone (clone first; return what callers shall have)"
         )
     began = time.perf_counter()
-    again, flops = task.attempt(lambda: operators.counted(call, inputs))
+    again, flops = task.attempt(lambda: operators.call_counted(call, inputs))
     placement.finish(task.device)
     seconds = time.perf_counter() - began
     # who counts takes some operators apart, which round differently then

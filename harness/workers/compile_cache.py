@@ -104,9 +104,9 @@ def pack(fd: int) -> int:
     if len(data) > MOST_BYTES:
         return 0
     os.ftruncate(fd, len(data))
-    done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], done)
+    position = 0
+    while position < len(data):
+        position += os.pwrite(fd, data[position:], position)
     return len(data)
 
 

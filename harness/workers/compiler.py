@@ -64,7 +64,7 @@ class CompilerHost(host.Host):
         )
         started = time.monotonic()
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL
             )
         except subprocess.TimeoutExpired:
@@ -73,13 +73,13 @@ class CompilerHost(host.Host):
                 "log": f"the compiler did not end within {limit_s:.0f} s",
                 "timeout": True,
             }
-        log = done.stderr.decode(errors="replace").replace(f"{os.getcwd()}/", "")[-40_000:]
+        log = process.stderr.decode(errors="replace").replace(f"{os.getcwd()}/", "")[-40_000:]
         result: dict[str, Any] = {
-            "returncode": done.returncode,
+            "returncode": process.returncode,
             "log": log,
             "seconds": time.monotonic() - started,
         }
-        if done.returncode == 0:
+        if process.returncode == 0:
             with open(_LIBRARY, "rb") as library:
                 result["bytes"] = _write(library.read(), fds[1])
             result["listing"] = (
@@ -125,9 +125,9 @@ def _inside(source: str) -> bytes:
 
 def _write(data: bytes, fd: int) -> int:
     os.ftruncate(fd, 0)
-    done = 0
-    while done < len(data):
-        done += os.pwrite(fd, data[done:], done)
+    position = 0
+    while position < len(data):
+        position += os.pwrite(fd, data[position:], position)
     return len(data)
 
 

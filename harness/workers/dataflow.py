@@ -90,7 +90,9 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
                 place = next((r for r in reads if r != OTHER), OTHER)
             elif len(rows) < MOST:
                 place = len(rows)
-                rows.append([*_named(name, args, kwargs, tensors), list(dict.fromkeys(reads))])
+                rows.append(
+                    [*_name_operator(name, args, kwargs, tensors), list(dict.fromkeys(reads))]
+                )
             else:
                 place = OTHER
             for tensor in _tensors([result]):
@@ -124,7 +126,7 @@ def _addmm(bias: Any, one: Any, other: Any, **scales: Any) -> Any:
     return bias + one @ other
 
 
-def _named(name: str, args: Any, kwargs: Any, tensors: list[Any]) -> tuple[str, str, int]:
+def _name_operator(name: str, args: Any, kwargs: Any, tensors: list[Any]) -> tuple[str, str, int]:
     plain = name.strip("_") or name
     if plain == "pow" and len(args) > 1 and args[1] == 2:
         plain = "mul"

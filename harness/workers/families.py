@@ -71,13 +71,13 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
         return inputs
     tensors = tensors_of(inputs)
     generator = torch.Generator(tensors[0].device if tensors else "cpu").manual_seed(seed)
-    variation: list[Any] = replace_tensors(inputs, _varied(tensors, family, generator))
+    variation: list[Any] = replace_tensors(inputs, _vary_tensors(tensors, family, generator))
     return variation
 
 
-def _varied(tensors: list[Any], family: str, generator: Any) -> list[Any]:
+def _vary_tensors(tensors: list[Any], family: str, generator: Any) -> list[Any]:
     if family == "named":
-        return _named(tensors, generator)
+        return _raise_targets(tensors, generator)
     numbers = set(range(len(tensors)))
     if family == "special":
         floating = [i for i, t in enumerate(tensors) if t.is_floating_point() and t.numel()]
@@ -145,7 +145,7 @@ def _named_axes(shape: Sequence[int], other: Sequence[int]) -> list[int]:
     ]
 
 
-def _named(inputs: list[Any], generator: Any) -> list[Any]:
+def _raise_targets(inputs: list[Any], generator: Any) -> list[Any]:
     """A model that has learned gives the target the most: the loss is small, and decided to a part
     of itself by the sum of all the others, which a loss of a dozen in 16 bits hides. Indices out of
     range, of rows that do not count, change nothing."""

@@ -24,7 +24,7 @@ def pick(count: int, generator: Any) -> int:
     return min(int(draw(generator) * count), count - 1)
 
 
-def _scaled(values: Any, generator: Any) -> Any:
+def _scale(values: Any, generator: Any) -> Any:
     return values.mul_(10.0 ** (0.5 + 1.5 * draw(generator)))
 
 
@@ -32,7 +32,7 @@ def _small(values: Any, generator: Any) -> Any:
     return values.mul_(10.0 ** -(1 + 1.5 * draw(generator)))
 
 
-def _shifted(values: Any, generator: Any) -> Any:
+def _shift(values: Any, generator: Any) -> Any:
     sign = 1 if draw(generator) < 0.5 else -1
     return values.add_(sign * SHIFT * float(values.float().std(correction=0)))
 
@@ -63,11 +63,11 @@ def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> A
     return values
 
 
-def _raised(values: Any, generator: Any) -> Any:
+def _raise(values: Any, generator: Any) -> Any:
     return _uneven(values, generator, FACTORS["raised"])
 
 
-def _moved(values: Any, generator: Any) -> Any:
+def _move_slices(values: Any, generator: Any) -> Any:
     """Whoever knows beforehand what an average or a spread of plain inputs is has other ones here,
     whichever axes they are taken over. A slice is made narrower and put elsewhere in the range of
     all values, which may be all that the task bears."""
@@ -138,8 +138,8 @@ def _special(values: Any, generator: Any) -> Any:
 
 
 FLOATING: dict[str, Callable[[Any, Any], Any]] = {
-    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike,
-    "uneven": _uneven, "raised": _raised, "moved": _moved, "edges": _edges, "zeros": _zeros,
+    "scaled": _scale, "small": _small, "shifted": _shift, "negative": _negative, "spike": _spike,
+    "uneven": _uneven, "raised": _raise, "moved": _move_slices, "edges": _edges, "zeros": _zeros,
     "ties": _ties, "exact": _exact, "special": _special,
 }  # fmt: skip
 

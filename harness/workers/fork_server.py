@@ -13,16 +13,16 @@ from ..sandbox import confine
 from ..types import from_json
 from ..wire import frames
 from . import candidate, compile_cache, compiler, operators, placement, probe, reference
-from .absent import capture, interpreted, traced
+from .virtual_device import capture, interpreter, tracer
 
 _KINDS = {
     "candidate": candidate.serve,
     "compiler": compiler.serve,
-    "interpreted": interpreted.serve,
+    "interpreted": interpreter.serve,
     "capture": capture.serve,
     "probe": probe.serve,
     "reference": reference.serve,
-    "traced": traced.serve,
+    "traced": tracer.serve,
 }
 
 

@@ -134,8 +134,8 @@ def _describe(tensor: Any) -> tuple[list[int], str]:
     return list(tensor.shape), str(tensor.dtype).removeprefix("torch.")
 
 
-def _spell(described: tuple[list[int], str] | None) -> str:
-    return "missing" if described is None else f"{described[1]}{described[0]}"
+def _spell(description: tuple[list[int], str] | None) -> str:
+    return "missing" if description is None else f"{description[1]}{description[0]}"
 
 
 def _short(value: Any) -> str:

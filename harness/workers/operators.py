@@ -178,7 +178,7 @@ def _terms(name: str, args: Any, result: Any) -> int:
     return ratio if ratio > 1 else 0
 
 
-def counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
+def call_counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
     """What one call gives, and its floating-point operations, as the framework counts those of
     products and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode, flop_registry

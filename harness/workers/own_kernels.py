@@ -29,7 +29,7 @@ class OwnKernels:
         self._host_ns = 0
         self._events: list[tuple[Any, Any]] = []
         for owner, name in _launchers():
-            setattr(owner, name, self._watched(getattr(owner, name)))
+            setattr(owner, name, self._wrap(getattr(owner, name)))
 
     def switch(self, mode: KernelMode) -> tuple[int, int]:
         """(launches, nanoseconds spent in own kernels) since the last switch; then go on in `mode`.
@@ -44,7 +44,7 @@ class OwnKernels:
         self.calls, self._host_ns, self._events, self._mode = 0, 0, [], mode
         return totals
 
-    def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def launch(*arguments: Any, **named: Any) -> Any:
             self.calls += 1
             if isinstance(arguments[0], native.Function):
@@ -53,11 +53,11 @@ class OwnKernels:
                 return None
             if self._mode == "count":
                 return run(*arguments, **named)
-            return self._timed(run, arguments, named)
+            return self._run_timed(run, arguments, named)
 
         return launch
 
-    def _timed(
+    def _run_timed(
         self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> Any:
         import torch

@@ -38,7 +38,9 @@ def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
         generator_device = device if value.is_floating_point() or value.is_complex() else "cpu"
         generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share
-        other = _other(name, value.to(generator_device), generator, grows=grows).to(value.device)
+        other = _new_value(name, value.to(generator_device), generator, grows=grows).to(
+            value.device
+        )
         if other.stride() != value.stride():  # files hold both in one layout, a transposed one's
             other = torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
@@ -47,12 +49,12 @@ def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
     return state
 
 
-def _other(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
+def _new_value(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
     import torch
 
     if value.is_complex():
         parts = torch.view_as_real(value.resolve_conj())
-        return torch.view_as_complex(_other(name, parts, generator, grows=grows))
+        return torch.view_as_complex(_new_value(name, parts, generator, grows=grows))
     if not value.is_floating_point():
         flat = value.reshape(-1)
         wide = flat.to(torch.int64)
@@ -63,14 +65,14 @@ def _other(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
     finite = original.isfinite()
     sample = original if bool(finite.all()) else original[finite]
     positive = "var" in name.rsplit(".", 1)[-1]
-    changed = _changed(original, sample, generator, positive=positive)
+    changed = _change(original, sample, generator, positive=positive)
     if grows and sample.numel():
-        changed = _grown(changed, sample, generator, positive=positive)
+        changed = _grow(changed, sample, generator, positive=positive)
     changed = changed if sample is original else torch.where(finite, changed, original)
     return changed.to(value.dtype)
 
 
-def _changed(original: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
+def _change(original: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
     """sample: its finite values."""
     import torch
 
@@ -88,7 +90,7 @@ def _changed(original: Any, sample: Any, generator: Any, *, positive: bool) -> A
     return changed.abs_() if positive else changed
 
 
-def _grown(changed: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
+def _grow(changed: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
     """sample: the finite values before. A single number, a temperature perhaps, is multiplied
     alone."""
     import torch

@@ -12,7 +12,7 @@ from . import host
 COUNT, SIDE = 2048, 64
 
 
-def expected() -> tuple[int, int]:
+def expected_values() -> tuple[int, int]:
     """The sum of the squares below COUNT, and the sum of a product of two matrices of ones."""
     return (COUNT - 1) * COUNT * (2 * COUNT - 1) // 6, SIDE**3
 
@@ -21,7 +21,7 @@ class ProbeHost(host.Host):
     """One command: `probe`."""
 
     def on_probe(self, fds: list[int], device: str) -> tuple[Any, tuple[int, ...]]:
-        """values: what the device makes of `expected`, integer and floating-point units once
+        """values: what the device makes of `expected_values`, integer and floating-point units once
         each."""
         import torch
 

@@ -59,15 +59,15 @@ class ReferenceHost(host.Host):
         cpus: int,
         device: str,
         patience_s: float,
-        known: dict[str, str] | None,
+        neighbours: dict[str, str] | None,
     ) -> dict[str, Any]:
         """Load the task and learn the declared cases and options.
 
         Descriptors: the text; its held-out companion; where the stack of a crash goes, or of a step
         that takes longer than `patience_s`; what an earlier process compiled. All but the first may
         be empty. folder: the task's, "" where it is not to be seen. search_path: of programs, for
-        inductor's compiler. known: what another process with this task took from its folder, for
-        one that is compared with it; None for one that learns it.
+        inductor's compiler. neighbours: what another process with this task took from its folder,
+        for one that is compared with it; None for one that learns it.
         """
         import torch
 
@@ -76,7 +76,7 @@ class ReferenceHost(host.Host):
         settle(folder, search_path, fds[3])
         torch.set_num_threads(1)
         self._neighbours = TaskNeighbours(folder, (filename, held_out_name))
-        if known is None:
+        if neighbours is None:
             self._neighbours.watch()
         text, held_out = (memory_files.read_all(fd).decode() for fd in fds[:2])
         self.steps = TaskSteps(stack, patience_s, self._neighbours, Lines(text, filename))
@@ -96,7 +96,7 @@ class ReferenceHost(host.Host):
             "tolerance": file.tolerance,
             "gradients": file.gradients,
             "baselines": list(file.baselines),
-            "neighbours": {} if known is None else self._neighbours.pin(known),
+            "neighbours": {} if neighbours is None else self._neighbours.pin(neighbours),
         }
 
     def on_neighbours(self, fds: list[int]) -> dict[str, str]:
@@ -209,8 +209,8 @@ class ReferenceHost(host.Host):
     ) -> dict[str, Any]:
         """Draw one input set, and its expected outputs in float64 where they are floating.
         Descriptors: inputs, expected, the framework's own result, and where there is slack in what
-        is rounded to whole numbers (see rounding.turned) what that leads to. sizes: of memory on
-        the device, where they are that, in bytes."""
+        is rounded to whole numbers (see rounding.compute_alternatives) what that leads to. sizes:
+        of memory on the device, where they are that, in bytes."""
         write, order = set_drawing.writers(fds, sizes), SetOrder(case, seed, family, slack)
         description: dict[str, Any] = self.steps.run(
             lambda: set_drawing.make_set(self.task, write, order)

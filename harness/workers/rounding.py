@@ -81,7 +81,7 @@ def unit(
     return roundoff
 
 
-def turned(
+def compute_alternatives(
     call: Callable[[Any], Any], inputs: Any, slack: float, dtypes: Sequence[Any]
 ) -> list[list[Any]]:
     """What call(inputs) gives with what it rounds moved to all SIDES, in these dtypes; nothing
@@ -91,7 +91,7 @@ def turned(
         return []
     sides = []
     for side in SIDES:
-        outputs = _watched(call, inputs, partial(_moved, slack=side * slack))
+        outputs = _call_watched(call, inputs, partial(_move, slack=side * slack))
         sides.append([t.to(d).contiguous() for t, d in zip(outputs, dtypes, strict=True)])
     return sides
 
@@ -108,11 +108,11 @@ def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
         exact = exact and operators.is_exact([f"aten.{name.strip('_') or name}"])
         return args
 
-    _watched(call, inputs, at)
+    _call_watched(call, inputs, at)
     return collected
 
 
-def _moved(name: str, args: Sequence[Any], kwargs: dict[str, Any], slack: float) -> Sequence[Any]:
+def _move(name: str, args: Sequence[Any], kwargs: dict[str, Any], slack: float) -> Sequence[Any]:
     """The operator's arguments, what it rounds moved by so much of it."""
     import torch
 
@@ -138,7 +138,7 @@ def _is_rounding(name: str) -> bool:
     return name.strip("_") == "round" or name in _SCALING
 
 
-def _watched(call: Callable[[Any], Any], inputs: Any, at: _At) -> Any:
+def _call_watched(call: Callable[[Any], Any], inputs: Any, at: _At) -> Any:
     """call(inputs), each operator with the arguments that `at` makes of its own."""
     from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -73,7 +73,7 @@ def dispatch_ns(without_kernel: Callable[..., Any], inputs: Any) -> int:
     idle, nothing, clock = without_kernel(*inputs), torch.nn.Module(), placement.HostClock()
     if idle is None:
         return 0
-    nothing.forward = lambda *given: None
+    nothing.forward = lambda *arguments: None
     differences = []
     with torch.no_grad():
         for _ in range(DECISIONS):

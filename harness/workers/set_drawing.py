@@ -27,7 +27,7 @@ Write = Callable[..., None]  # layout, tensors, where to begin
 
 @dataclass(frozen=True)
 class SetOrder:
-    """One set to draw. slack: see rounding.turned."""
+    """One set to draw. slack: see rounding.compute_alternatives."""
 
     case: str
     seed: int
@@ -43,7 +43,7 @@ class _Results:
     inputs: list[Any]
     arguments: list[Any]
     expected: list[Any]
-    turned: list[list[Any]]
+    alternatives: list[list[Any]]
 
 
 def writers(fds: Sequence[int], sizes: Sequence[int]) -> list[Write]:
@@ -64,7 +64,7 @@ def _write_to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
 
 def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[str, Any]:
     """Draw a set, with expected outputs in float64 where they are floating. write: inputs,
-    expected, the framework's own result, the turned ones."""
+    expected, the framework's own result, the alternatives."""
     import torch
 
     case = task.cases[order.case]
@@ -82,8 +82,8 @@ def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[st
         expected_layout = plan_layout(expected)
         write[1](expected_layout, expected)
         write[2](case.outputs, _framework_outputs(case, results))
-        for put, turned in zip(write[3:], results.turned, strict=True):
-            put(case.outputs, turned)
+        for put, alternative in zip(write[3:], results.alternatives, strict=True):
+            put(case.outputs, alternative)
         memory = _output_memory(task, case, layout, results.arguments)
     return {"layout": layout, "memory": memory, "expected": expected_layout, "finite": finite}
 
@@ -116,8 +116,10 @@ def make_group_set(
             [outputs[number] for number in framework],
             expected_base,
         )
-    for put, turned in zip(write[len(write) - len(results.turned) :], results.turned, strict=True):
-        put(case.outputs, turned, expected_base)
+    for put, alternative in zip(
+        write[len(write) - len(results.alternatives) :], results.alternatives, strict=True
+    ):
+        put(case.outputs, alternative, expected_base)
     return {"layout": layout, "memory": _output_memory(task, case, layout, results.arguments)}
 
 
@@ -151,14 +153,14 @@ def left_state(
 
 
 def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
-    drawn = task.draw(case.spec, order.seed)
-    if tensor_relations.specs(drawn) != case.specs:
+    sample = task.draw(case.spec, order.seed)
+    if tensor_relations.specs(sample) != case.specs:
         raise TaskProblem(
             f"{task.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ "
             "from draw to draw; they must be fixed for a case (shapes vary through CASES)"
         )
     upstream = task.draw_upstream(case, order.seed + 2)
-    inputs = families.vary([*drawn, *upstream], order.family, order.seed + 1)
+    inputs = families.vary([*sample, *upstream], order.family, order.seed + 1)
     call = model_calls.forward(case.precise, case.upstream)
     arguments = placement.move(inputs, task.device)
     precise = high_precision.to_double(arguments) if case.doubled else arguments
@@ -168,8 +170,8 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
             f"{task.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
             "they must be fixed for a case (shapes vary through CASES)"
         )
-    turned = rounding.turned(call, precise, order.slack, _dtypes(case))
-    return _Results(inputs, arguments, expected, turned)
+    alternatives = rounding.compute_alternatives(call, precise, order.slack, _dtypes(case))
+    return _Results(inputs, arguments, expected, alternatives)
 
 
 def _framework_outputs(case: LiveCase, results: _Results) -> list[Any]:

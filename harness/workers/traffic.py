@@ -65,12 +65,14 @@ class Reads:
         name = func.overloadpacket.__name__
         if name.endswith(_UNREAD) or name.startswith("new_") or _is_view(func):
             return
-        picked = _picked(name, arguments, result)
+        lookup_bytes = _lookup_bytes(name, arguments, result)
         for place, tensor in enumerate(_tensors(arguments)):
             leaf = self._leaf(tensor)
             if leaf is not None:
                 nbytes = tensor.numel() * tensor.itemsize
-                self._read[leaf] += picked if place == 0 and picked is not None else nbytes
+                self._read[leaf] += (
+                    lookup_bytes if place == 0 and lookup_bytes is not None else nbytes
+                )
 
     def _leaf(self, tensor: Any) -> int | None:
         """The number of the leaf in whose memory a tensor begins."""
@@ -100,7 +102,7 @@ def _is_view(func: Any) -> bool:
     return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
 
 
-def _picked(name: str, arguments: tuple[Any, ...], result: Any) -> int | None:
+def _lookup_bytes(name: str, arguments: tuple[Any, ...], result: Any) -> int | None:
     """Bytes that a lookup reads of its first argument, None for an operator that is none."""
     if name in _ROWS:
         return _rows_bytes(

@@ -140,7 +140,7 @@ class LocalExecutor(Executor):
         )
 
     async def devices(self) -> tuple[Device, ...]:
-        return await asyncio.to_thread(gpus.listed)
+        return await asyncio.to_thread(gpus.list_devices)
 
     async def close(self) -> None:
         self._closed = True

@@ -171,7 +171,7 @@ def test_one_gpu_or_none_needs_no_judge_of_its_own(
 def test_searches_share_a_gpu_and_a_confirmation_has_it_alone(
     tmp_path: Path, judges: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpus, "listed", lambda: (device(0), device(1, arch="sm_80")))
+    monkeypatch.setattr(gpus, "list_devices", lambda: (device(0), device(1, arch="sm_80")))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     asked: list[str] = []
 

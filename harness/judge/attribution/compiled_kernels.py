@@ -20,7 +20,7 @@ def describe(
 ) -> tuple[dict[str, Any], list[Signal]]:
     """(data of the stage, signals). data: "kernels" (rows), "static" (figures of the whole),
     "listings" ("name/sass" -> text)."""
-    kernels = _merged(kernels)
+    kernels = _merge(kernels)
     read = [
         architecture.read(Binary(max(1, k.num_warps), k.shared, k.tensor, k.texts, k.resources))
         for k in kernels
@@ -44,9 +44,9 @@ def unloadable(kernels: Sequence[Captured]) -> Captured | None:
     return None
 
 
-def _merged(kernels: Sequence[Captured]) -> list[Captured]:
+def _merge(kernels: Sequence[Captured]) -> list[Captured]:
     """Specializations that became the same code are one kernel."""
-    found: dict[str, Captured] = {}
+    by_code: dict[str, Captured] = {}
     for k in kernels:
         key = repr(
             (
@@ -61,18 +61,18 @@ def _merged(kernels: Sequence[Captured]) -> list[Captured]:
                 k.texts,
             )
         )
-        if not k.texts or key not in found:
-            found[key if k.texts else f"{key}{len(found)}"] = k
+        if not k.texts or key not in by_code:
+            by_code[key if k.texts else f"{key}{len(by_code)}"] = k
             continue
-        known = found[key]
-        found[key] = replace(
-            known,
-            launches=known.launches + k.launches,
-            tuning=known.tuning and k.tuning,
-            grid=k.grid if known.tuning and not k.tuning else known.grid,
-            cases=tuple(dict.fromkeys((*known.cases, *k.cases))),
+        twin = by_code[key]
+        by_code[key] = replace(
+            twin,
+            launches=twin.launches + k.launches,
+            tuning=twin.tuning and k.tuning,
+            grid=k.grid if twin.tuning and not k.tuning else twin.grid,
+            cases=tuple(dict.fromkeys((*twin.cases, *k.cases))),
         )
-    return list(found.values())
+    return list(by_code.values())
 
 
 def _signals(kernels: Sequence[Captured], read: Sequence[Facts]) -> list[Signal]:
@@ -136,12 +136,12 @@ def _without_ones(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _labels(kernels: Sequence[Captured]) -> list[str]:
     """Unique names: of several specializations the second is "name#2"."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     labels = []
     for kernel in kernels:
-        seen[kernel.name] = seen.get(kernel.name, 0) + 1
+        counts[kernel.name] = counts.get(kernel.name, 0) + 1
         labels.append(
-            kernel.name if seen[kernel.name] == 1 else f"{kernel.name}#{seen[kernel.name]}"
+            kernel.name if counts[kernel.name] == 1 else f"{kernel.name}#{counts[kernel.name]}"
         )
     return labels
 
@@ -201,10 +201,10 @@ def _summary(kernels: Sequence[Captured], read: Sequence[Facts]) -> dict[str, fl
 def _listings(labels: list[str], kernels: Sequence[Captured]) -> dict[str, str]:
     """ "name/sass" -> text; those that run before those that were only tried, until the room is
     used up."""
-    room, found = LISTINGS_CHARS, {}
+    room, listings = LISTINGS_CHARS, {}
     for label, kernel in sorted(zip(labels, kernels, strict=True), key=lambda pair: pair[1].tuning):
         for kind, text in kernel.texts.items():
             if len(text) <= room:
-                found[f"{label}/{kind}"] = text
+                listings[f"{label}/{kind}"] = text
                 room -= len(text)
-    return found
+    return listings

@@ -31,21 +31,21 @@ def collect(context: StageContext, worker: Worker, seconds: float) -> tuple[list
         return context.guard(
             "collecting",
             worker,
-            lambda: answers.captured(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0)),
+            lambda: answers.read_kernels(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0)),
         ), left_out
     finally:
         os.close(fd)
 
 
-def joined(
+def join_listings(
     kernels: Sequence[Captured], builds: Sequence[BuildRecord], architecture: Architecture
 ) -> list[Captured]:
     """Kernels of load_cuda with listings, registers and shared memory of the binary that was built
     for them; one that no build knows is left out."""
-    known = {b.identity: b.product.kernels for b in builds if b.ok and not b.on_host}
-    found = []
+    binaries = {b.identity: b.product.kernels for b in builds if b.ok and not b.on_host}
+    results = []
     for kernel in kernels:
-        text = known.get(kernel.binary, {}).get(kernel.symbol)
+        text = binaries.get(kernel.binary, {}).get(kernel.symbol)
         if text is None:
             continue
         texts = {
@@ -53,25 +53,25 @@ def joined(
             for kind, body in (("ptx", text.ptx), ("sass", text.sass))
             if body
         }
-        whole = replace(
+        result = replace(
             kernel,
             texts=texts,
             resources=text.resources,
             shared=kernel.shared + own_shared(text.resources),
         )
-        found.append(replace(whole, refused=_refused(whole, architecture)))
-    return found
+        results.append(replace(result, refused=_refusal(result, architecture)))
+    return results
 
 
-def _refused(kernel: Captured, architecture: Architecture) -> str:
+def _refusal(kernel: Captured, architecture: Architecture) -> str:
     """Why the driver would not launch it."""
     occupancy = architecture.read(
         Binary(max(1, kernel.num_warps), kernel.shared, 0, {}, kernel.resources)
     ).occupancy
     if occupancy.blocks:
         return ""
-    asked = f"a block of {kernel.num_warps} warps with {kernel.shared} bytes of shared memory"
+    demand = f"a block of {kernel.num_warps} warps with {kernel.shared} bytes of shared memory"
     return (
-        f"too many resources requested for launch: {asked} ({kernel.resources}) does not fit a "
+        f"too many resources requested for launch: {demand} ({kernel.resources}) does not fit a "
         f"multiprocessor: {occupancy.limiter}"
     )

@@ -22,7 +22,7 @@ PORTS = 4  # the busiest ones are shown
 
 
 @dataclass(frozen=True)
-class _Found:
+class _LabelledBody:
     """counted: whether its instructions are a part of the facts. calls: of its function, or of
     those through which it is reached, None where nothing was called yet."""
 
@@ -35,66 +35,66 @@ class _Found:
 
 
 def describe(
-    builds: Sequence[BuildRecord], called: Mapping[str, Mapping[str, int]]
+    builds: Sequence[BuildRecord], call_counts: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
     """Data of a stage: "static" (counts over the loops), "loops" (rows), "listings" (label ->
-    text), "loops_of" (which functions are meant). called: functions by build, with how often; where
-    none is known, all that Python may call count. {} where nothing was built."""
+    text), "loops_of" (which functions are meant). call_counts: functions by build, with how often;
+    where none is known, all that Python may call count. {} where nothing was built."""
     libraries = {b.identity: b.product.inside for b in builds if b.ok and b.on_host}
     if not libraries:
         return {}
-    meant = {
-        i: [n for n in called.get(i, {}) if n in inside.functions]
+    functions = {
+        i: [n for n in call_counts.get(i, {}) if n in inside.functions]
         for i, inside in libraries.items()
     }
-    known = any(meant.values())
-    found = []
+    any_called = any(functions.values())
+    bodies = []
     for number, (identity, inside) in enumerate(libraries.items()):
         roots = (
-            meant[identity]
-            if known
+            functions[identity]
+            if any_called
             else [n for n, f in inside.functions.items() if f.exported] or list(inside.functions)
         )
-        calls = _calls(inside, called.get(identity, {})) if known else {}
+        calls = _calls(inside, call_counts.get(identity, {})) if any_called else {}
         prefix = f"build {number + 1}: " if len(libraries) > 1 else ""
-        found += _of_library(inside, roots, calls, prefix)
-    found = sorted(found, key=lambda f: (not f.counted, -(f.calls or 0)))[:MOST_ROWS]
-    loops = [f for f in found if f.body.loop]
-    counted = [f.facts for f in found if f.counted]
+        bodies += _of_library(inside, roots, calls, prefix)
+    bodies = sorted(bodies, key=lambda f: (not f.counted, -(f.calls or 0)))[:MOST_ROWS]
+    loops = [f for f in bodies if f.body.loop]
+    counted = [f.facts for f in bodies if f.counted]
     notes = "; ".join(dict.fromkeys(i.note for i in libraries.values() if i.note))
     tools = dict.fromkeys(i.disassembler for i in libraries.values() if i.disassembler)
     return {
         "loops_of": f"the functions that were called, {ORDER}"
-        if known
+        if any_called
         else "all functions that Python may call: none was called yet, or none was seen",
         "disassembler": ", ".join(tools),
         "static": {"loops": float(sum(f.counted for f in loops)), **total(counted)}
         if counted
         else {},
         "loops": [_row(f) for f in loops],
-        "listings": _listings(found, notes),
+        "listings": _listings(bodies, notes),
         **({"loops_note": notes} if notes else {}),
     }
 
 
-def _calls(inside: Inside, called: Mapping[str, int]) -> dict[str, int]:
+def _calls(inside: Inside, call_counts: Mapping[str, int]) -> dict[str, int]:
     """How often each function was called, or those through which it is reached."""
-    found: dict[str, int] = {}
-    for root, count in called.items():
-        for name in _reached(inside, [root]) if root in inside.functions else ():
-            found[name] = found.get(name, 0) + count
-    return found
+    counts: dict[str, int] = {}
+    for root, count in call_counts.items():
+        for name in _reachable(inside, [root]) if root in inside.functions else ():
+            counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def _of_library(
     inside: Inside, roots: Sequence[str], calls: Mapping[str, int], prefix: str
-) -> list[_Found]:
-    reached = _reached(inside, roots)
-    looping = {n for n in reached if any(b.loop for b in inside.functions[n].bodies)}
-    found, labels = [], dict[str, int]()
-    for name in reached:
+) -> list[_LabelledBody]:
+    reachable = _reachable(inside, roots)
+    looping = {n for n in reachable if any(b.loop for b in inside.functions[n].bodies)}
+    bodies, labels = [], dict[str, int]()
+    for name in reachable:
         for body in inside.functions[name].bodies:
-            inner = _reached(inside, [n for n in body.calls if n in inside.functions])
+            inner = _reachable(inside, [n for n in body.calls if n in inside.functions])
             if body.loop and looping & set(inner) - {name}:
                 continue  # it calls a function that loops, so it is not the innermost
             if not body.loop and looping:
@@ -109,8 +109,8 @@ def _of_library(
                 if not b.loop
             ]
             facts = total([body.facts, *within]) if body.loop else body.facts
-            found.append(
-                _Found(
+            bodies.append(
+                _LabelledBody(
                     f"{label} #{labels[label]}" if labels[label] > 1 else label,
                     name,
                     body,
@@ -119,26 +119,26 @@ def _of_library(
                     calls.get(name),
                 )
             )
-    return found
+    return bodies
 
 
-def _reached(inside: Inside, roots: Sequence[str]) -> list[str]:
+def _reachable(inside: Inside, roots: Sequence[str]) -> list[str]:
     """The functions, and those of the library that they call or whose address they take."""
-    found = dict.fromkeys(roots)
+    functions = dict.fromkeys(roots)
     waiting = list(roots)
     while waiting:
-        for other in inside.functions[waiting.pop()].refers:
-            if other in inside.functions and other not in found:
-                found[other] = None
-                waiting.append(other)
-    return list(found)
+        for callee in inside.functions[waiting.pop()].refers:
+            if callee in inside.functions and callee not in functions:
+                functions[callee] = None
+                waiting.append(callee)
+    return list(functions)
 
 
-def _row(found: _Found) -> dict[str, Any]:
-    body, facts = found.body, found.facts
+def _row(entry: _LabelledBody) -> dict[str, Any]:
+    body, facts = entry.body, entry.facts
     ports = sorted(body.pressure.items(), key=lambda p: -p[1])[:PORTS]
     row = {
-        "loop": found.label,
+        "loop": entry.label,
         "vector_bits": body.bits,
         "lanes": body.lanes,
         "instructions": int(facts["instructions"]),
@@ -151,12 +151,12 @@ def _row(found: _Found) -> dict[str, Any]:
         "stack_copies": int(facts["stack_copies"]),
         "calls": int(facts["calls"]),
         "remainder": body.remainder,
-        "function_calls": found.calls,
+        "function_calls": entry.calls,
     }
-    return {**row, "summary": _said(row)}
+    return {**row, "summary": _summary(row)}
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _summary(row: Mapping[str, Any]) -> str:
     """One row as a reader takes it."""
     width = {0: "scalar (1 lane)", -1: "scalable vectors (width known to the device alone)"}.get(
         row["vector_bits"], f"{row['vector_bits']}-bit vectors ({row['lanes'] or 'unknown'} lanes)"
@@ -181,10 +181,10 @@ def _said(row: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _listings(found: Sequence[_Found], notes: str) -> dict[str, str]:
+def _listings(bodies: Sequence[_LabelledBody], notes: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     room = LISTINGS_CHARS
-    for f in found:
+    for f in bodies:
         head = (
             _row(f)["summary"]
             if f.body.loop

@@ -27,10 +27,10 @@ HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5
 MOST_LAUNCHES = 20  # that are waited for, and take their time on the host
 
 
-def library_calls(counted: Any) -> dict[str, int]:
+def library_calls(reply: Any) -> dict[str, int]:
     """Operators of the framework that computed something, with their calls (the worker's own count,
     so it informs only)."""
-    counts = answers.counts(counted).items()
+    counts = answers.read_counts(reply).items()
     return {name: calls for name, (calls, _, _) in counts if not operators.is_free(name)}
 
 
@@ -41,7 +41,7 @@ def refuse(policy: Policy, signals: Sequence[Signal]) -> None:
         raise Failure("invalid", text, (signals[0],))
 
 
-def unlike_own(policy: Policy, launches: int, library: Mapping[str, int]) -> list[Signal]:
+def policy_signals(policy: Policy, launches: int, library: Mapping[str, int]) -> list[Signal]:
     """After verification: that no own kernel ran, or an operator of the framework computed."""
     if policy.library_calls == "allow":
         return []
@@ -58,7 +58,7 @@ def unlike_own(policy: Policy, launches: int, library: Mapping[str, int]) -> lis
 
 
 @dataclass(frozen=True)
-class Examined:
+class Examination:
     """What `examine` found."""
 
     result: CaseResult
@@ -68,7 +68,7 @@ class Examined:
 
 def examine(
     context: StageContext, results: Mapping[str, CaseResult], launches: int
-) -> Examined | None:
+) -> Examination | None:
     """In a fresh worker, for the case that takes longest: the share of a call that own kernels
     take, and whether outputs stay right when these kernels are silenced, on inputs that this
     process has not seen. None where no policy cares, or no own kernel ran (`launches`)."""
@@ -77,7 +77,7 @@ def examine(
         return None
     case = max(context.cases, key=lambda c: results[c.name].latency_us or 0.0)
     pool = context.task.pool(case.name)
-    known, unseen = [
+    metered_set, unseen_set = [
         input_set
         for state, input_set in pool.checking
         if state == 0 and input_set.family != "special"
@@ -85,16 +85,16 @@ def examine(
     worker = start_worker(context, poison=True)
     try:
         slots = prepare(context, worker, pool, 1)
-        share, hidden_us, launched = _meter(context, case, worker, slots, known)
-        if hidden_us > launch_us(context.task.family, launched) and share < 1 - HIDDEN_SHARE:
+        share, hidden_us, launch_count = _meter(context, case, worker, slots, metered_set)
+        if hidden_us > launch_us(context.task.family, launch_count) and share < 1 - HIDDEN_SHARE:
             text = (
                 f"case {case.name}: own kernels take {share:.0%} of a call and the framework does "
                 f"not explain the rest ({hidden_us:.0f} us): it is computed elsewhere in the "
                 "process"
             )
             signals.append(Signal("policy.host_work", text))
-        refused = signals and policy.library_calls == "reject"
-        if not refused and _right_when_silenced(context, case, worker, slots, unseen):
+        is_refused = signals and policy.library_calls == "reject"
+        if not is_refused and _is_right_when_silenced(context, case, worker, slots, unseen_set):
             text = (
                 f"case {case.name}: with its own kernels silenced the outputs stay right: the "
                 "kernels are a decoy"
@@ -102,7 +102,7 @@ def examine(
             signals.append(Signal("policy.decoy_kernel", text))
     finally:
         worker.close()
-    return Examined(replace(results[case.name], own_kernel_fraction=share), signals)
+    return Examination(replace(results[case.name], own_kernel_fraction=share), signals)
 
 
 def launch_us(family: DeviceFamily, launches: int) -> float:
@@ -124,14 +124,15 @@ def _meter(
         measurements = []
         for _ in range(METERED):
             result = bursts.run(worker, slots, case.name, [input_set], [0], seconds, record=True)
-            launches, own = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter").values[:2]
+            reply = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter")
+            launches, own_ns = reply.values[:2]
             library = (
-                sum(ns for _, _, ns in answers.counts(result.data).values())
+                sum(ns for _, _, ns in answers.read_counts(result.data).values())
                 if context.task.family.SYNCHRONOUS
                 else 0
             )
             total = max(1, result.inside_ns - library)
-            measurements.append((max(0, total - own) / 1e3, min(1.0, own / total), launches))
+            measurements.append((max(0, total - own_ns) / 1e3, min(1.0, own_ns / total), launches))
         worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="silence")
         hidden_us, share, launches = min(measurements)
         return share, hidden_us, launches
@@ -139,7 +140,7 @@ def _meter(
     return context.guard(f"case {case.name}, metered", worker, measure)
 
 
-def _right_when_silenced(
+def _is_right_when_silenced(
     context: StageContext, case: Case, worker: Worker, slots: Slots, unseen: InputSet
 ) -> bool:
     pool = context.task.pools[case.name]
@@ -148,8 +149,8 @@ def _right_when_silenced(
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
         return False  # it needs what its kernels give
     tensors = slots.tensors(pool.outputs, 0)
-    known = zip(tensors, unseen.allowances, unseen.framework, strict=True)
+    triples = zip(tensors, unseen.allowances, unseen.framework, strict=True)
     return all(
-        oracle.is_right(own, unseen.expectation(number, own), allowed, framework)
-        for number, (own, allowed, framework) in enumerate(known)
+        oracle.is_right(output, unseen.expectation(number, output), allowance, framework)
+        for number, (output, allowance, framework) in enumerate(triples)
     )

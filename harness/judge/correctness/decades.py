@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .distance import rms
-from .small_values import LEAST_COUNT, LEAST_SHARE, LIMIT, MOST_PLACES, between, least_value
+from .small_values import LEAST_COUNT, LEAST_SHARE, LIMIT, MOST_PLACES, least_value, select_between
 
 if TYPE_CHECKING:
     import torch
@@ -49,28 +49,28 @@ def find(
     """The groups of one real, floating output. draws: its expected values for plain inputs;
     framework: the framework's own for these. below: what an element may be off by, relative to the
     root mean square. ratio: what a candidate may be off by, over what the framework is."""
-    found: dict[tuple[float, float], float] = {}
+    errors: dict[tuple[float, float], float] = {}
     below = min(below, 1.0)
-    for wanted, own in zip(draws, framework, strict=True):
-        size = rms(wanted)
+    for expected, result in zip(draws, framework, strict=True):
+        size = rms(expected)
         if not 0 < size < math.inf or below <= 0:
             continue
         # of decades with the same bounds in every draw: what may be flushed to zero is not asked
-        lowest = least_value(own.dtype) / size
+        lowest = least_value(result.dtype) / size
         bounds = [
             (10.0**power, min(10.0 ** (power + 1), below))
             for power in range(math.ceil(math.log10(lowest)), math.ceil(math.log10(below)))
         ]
-        for pair, places in _groups(wanted, size, bounds):
-            found[pair] = max(found.get(pair, 0.0), _error(own, wanted, places))
+        for pair, places in _groups(expected, size, bounds):
+            errors[pair] = max(errors.get(pair, 0.0), _error(result, expected, places))
     return tuple(
-        Decade(*pair, own, max(LIMIT, ratio * own))
-        for pair, own in sorted(found.items())
-        if ratio * own < 1.0
+        Decade(*pair, error, max(LIMIT, ratio * error))
+        for pair, error in sorted(errors.items())
+        if ratio * error < 1.0
     )
 
 
-def lost_anywhere(
+def find_lost_decade(
     candidate: torch.Tensor, expected: torch.Tensor, decades: Sequence[Decade]
 ) -> tuple[Decade, float, torch.Tensor] | None:
     """The first decade whose error is above its limit, its error, and where its elements lie in
@@ -78,10 +78,10 @@ def lost_anywhere(
     size = rms(expected) if decades else 0.0
     if not 0 < size < math.inf:
         return None
-    known = {(each.low, each.size): each for each in decades}
-    for pair, places in _groups(expected, size, list(known)):
-        if (error := _error(candidate, expected, places)) > known[pair].limit:
-            return known[pair], error, places
+    by_bounds = {(each.low, each.size): each for each in decades}
+    for pair, places in _groups(expected, size, list(by_bounds)):
+        if (error := _error(candidate, expected, places)) > by_bounds[pair].limit:
+            return by_bounds[pair], error, places
     return None
 
 
@@ -94,7 +94,7 @@ def _groups(
 
     if not bounds:
         return
-    candidates, values = between(
+    candidates, values = select_between(
         [expected], [size], min(low for low, _ in bounds), max(high for _, high in bounds)
     )
     for low, high in bounds:
@@ -109,6 +109,6 @@ def _groups(
 
 def _error(value: torch.Tensor, reference: torch.Tensor, places: torch.Tensor) -> float:
     """What all but LEFT_OUT of these elements are off by, relative to themselves."""
-    wanted = reference.reshape(-1)[places].double()
-    off = (value.reshape(-1)[places].double() - wanted).abs() / wanted.abs()
+    expected = reference.reshape(-1)[places].double()
+    off = (value.reshape(-1)[places].double() - expected).abs() / expected.abs()
     return float(off.kthvalue(max(1, math.ceil((1 - LEFT_OUT) * off.numel()))).values)

@@ -48,20 +48,20 @@ def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) ->
 
     if value.numel() == 0:
         return Distance(0.0, torch.zeros(0), 0.0, 0.0, 0.0)
-    found = _measured(value, reference, slope)
+    distance = _measure(value, reference, slope)
     if (
-        math.isfinite(found.error)
-        and math.isfinite(found.rms)
-        and (found.rms > 0.0 or found.worst == 0.0)
+        math.isfinite(distance.error)
+        and math.isfinite(distance.rms)
+        and (distance.rms > 0.0 or distance.worst == 0.0)
     ):
-        return found
+        return distance
     top = float(torch.where(reference.isfinite(), reference.abs(), 0).max())
     if top == 0.0:
-        return found
+        return distance
     exponent = max(-1021, math.frexp(top)[1])
     down, up = math.ldexp(1.0, -exponent), math.ldexp(1.0, exponent - 1)
     wide = torch.float64 if torch.float64 in (value.dtype, reference.dtype) else torch.float32
-    scaled = _measured(value.to(wide) * down, reference.to(wide) * down, slope)
+    scaled = _measure(value.to(wide) * down, reference.to(wide) * down, slope)
     return replace(
         scaled, worst=2 * up * scaled.worst, excess=2 * up * scaled.excess, rms=2 * up * scaled.rms
     )
@@ -78,17 +78,17 @@ def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> floa
     stretch of each, in float64."""
     import torch
 
-    own = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
-    count = own[0].numel()
+    parts = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+    count = parts[0].numel()
     if not count:
         return 0.0
-    total = _squares(combine, own, 1.0)
+    total = _squares(combine, parts, 1.0)
     if math.isnan(total) or TINY_SQUARES <= total < math.inf:
         return math.sqrt(total / count)
-    top = max(float(stretch.double().abs().max()) for each in own for (stretch,) in blocks(each))
+    top = max(float(stretch.double().abs().max()) for each in parts for (stretch,) in blocks(each))
     if not 0.0 < top < math.inf:
         return top
-    return top * math.sqrt(_squares(combine, own, top) / count)
+    return top * math.sqrt(_squares(combine, parts, top) / count)
 
 
 def apart(value: torch.Tensor, reference: torch.Tensor) -> float:
@@ -100,19 +100,19 @@ def apart(value: torch.Tensor, reference: torch.Tensor) -> float:
     top = float(reference.abs().max()) if width and reference.numel() else 0.0
     if top == 0.0:
         return 0.0
-    left = total = 0.0
+    residual = total = 0.0
     chunks = (t[..., :width].reshape(-1, NEIGHBOURS) for t in (value, reference))
     for stretches in blocks(*chunks):
-        own, wanted = (s.reshape(-1, NEIGHBOURS).double() / top for s in stretches)
-        off = own.sub_(wanted)
-        total += float(wanted.square().sum())
-        wanted.sub_(wanted.mean(1, keepdim=True))
+        values, expected = (s.reshape(-1, NEIGHBOURS).double() / top for s in stretches)
+        off = values.sub_(expected)
+        total += float(expected.square().sum())
+        expected.sub_(expected.mean(1, keepdim=True))
         off.sub_(off.mean(1, keepdim=True))
-        spread = wanted.square().sum(1, keepdim=True).clamp_(min=1e-300)
-        off.addcmul_(wanted, (off * wanted).sum(1, keepdim=True) / spread, value=-1)
-        left += float(off.square().sum())
+        spread = expected.square().sum(1, keepdim=True).clamp_(min=1e-300)
+        off.addcmul_(expected, (off * expected).sum(1, keepdim=True) / spread, value=-1)
+        residual += float(off.square().sum())
     # an offset and a factor take two degrees of freedom of each
-    return math.sqrt(left / (1 - 2 / NEIGHBOURS) / total) if total else 0.0
+    return math.sqrt(residual / (1 - 2 / NEIGHBOURS) / total) if total else 0.0
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
@@ -134,37 +134,41 @@ def all_finite(tensor: torch.Tensor) -> bool:
     )
 
 
-def _squares(combine: Callable[..., torch.Tensor], own: list[torch.Tensor], unit: float) -> float:
+def _squares(combine: Callable[..., torch.Tensor], parts: list[torch.Tensor], unit: float) -> float:
     """The sum of the squares of what is combined, in squared units."""
     import torch
 
-    def one(stretches: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    def squared_norm(stretches: tuple[torch.Tensor, ...]) -> torch.Tensor:
         wide = [s.double() if unit == 1.0 else s.double() / unit for s in stretches]
         norm: torch.Tensor = torch.linalg.vector_norm(combine(*wide))
         return norm.square()
 
-    on_threads = own[0].device.type == "cpu" and own[0].numel() >= 2 * MANY
-    found = list(_threads().map(one, blocks(*own)) if on_threads else map(one, blocks(*own)))
-    return float(torch.stack(found).sum())
+    on_threads = parts[0].device.type == "cpu" and parts[0].numel() >= 2 * MANY
+    norms = list(
+        _threads().map(squared_norm, blocks(*parts))
+        if on_threads
+        else map(squared_norm, blocks(*parts))
+    )
+    return float(torch.stack(norms).sum())
 
 
-def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Distance:
+def _measure(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Distance:
     import torch
 
     count = value.numel()
     width = reference.shape[-1] if reference.dim() > 1 else count
-    own, wanted = value.reshape(-1, width), reference.reshape(-1, width)
-    height = len(wanted)
+    values, expected = value.reshape(-1, width), reference.reshape(-1, width)
+    height = len(expected)
     shares = min(height, count // MANY, len(cpu.CORES))
     if value.device.type != "cpu":
-        parts = [_part(own, wanted, slope, DEVICE_BLOCK)]
+        parts = [_part(values, expected, slope, DEVICE_BLOCK)]
     elif shares < 2:  # handing it to a thread would take longer than a small comparison
-        parts = [_part(own, wanted, slope, BLOCK)]
+        parts = [_part(values, expected, slope, BLOCK)]
     else:
         edges = [height * number // shares for number in range(shares + 1)]
         pieces = [slice(*pair) for pair in itertools.pairwise(edges)]
         parts = list(
-            _threads().map(lambda rows: _part(own[rows], wanted[rows], slope, BLOCK), pieces)
+            _threads().map(lambda rows: _part(values[rows], expected[rows], slope, BLOCK), pieces)
         )
     squares = torch.cat([part for part, _ in parts], dim=1)
     worst, excess = torch.stack([part for _, part in parts]).amax(0).tolist()
@@ -185,21 +189,25 @@ def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Dis
 
 
 def _part(
-    own: torch.Tensor, wanted: torch.Tensor, slope: float, block: int
+    value_rows: torch.Tensor, reference_rows: torch.Tensor, slope: float, block: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Squared norms of reference and difference by row, (2, rows); largest difference and excess,
     (2,)."""
     import torch
 
-    work = wanted.dtype if wanted.dtype in (torch.float64, torch.float32) else torch.float32
-    squares = torch.zeros(2, len(wanted), dtype=torch.float64, device=wanted.device)
+    work = (
+        reference_rows.dtype
+        if reference_rows.dtype in (torch.float64, torch.float32)
+        else torch.float32
+    )
+    squares = torch.zeros(2, len(reference_rows), dtype=torch.float64, device=reference_rows.device)
     largest = []
-    step = max(1, block // wanted.shape[1])
-    for start in range(0, len(wanted), step):
+    step = max(1, block // reference_rows.shape[1])
+    for start in range(0, len(reference_rows), step):
         rows = slice(start, start + step)
-        for left in range(0, wanted.shape[1], block):
-            expected = wanted[rows, left : left + block].to(work)
-            difference = own[rows, left : left + block].to(work) - expected
+        for column in range(0, reference_rows.shape[1], block):
+            expected = reference_rows[rows, column : column + block].to(work)
+            difference = value_rows[rows, column : column + block].to(work) - expected
             for side, values in enumerate((expected, difference)):
                 squares[side, rows] += torch.linalg.vector_norm(values, dim=1).double().square_()
             worst = difference.abs_().max()

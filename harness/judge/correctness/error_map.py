@@ -33,7 +33,7 @@ def read(
     place, words = _place(wrong)
     signals = [
         name
-        for name in (place, "wrong.uninitialized" if _poisoned(candidate, wrong) else None)
+        for name in (place, "wrong.uninitialized" if _is_poisoned(candidate, wrong) else None)
         if name
     ]
     parts = [
@@ -62,8 +62,8 @@ def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
     in_order = _in_order(wrong, count)
     if len(partial) == 1:
         (axis,) = partial
-        found, words = _along(hits[axis], axis, axis == last and last > 0)
-        return found, _amount(wrong, count, hits, partial) + words + in_order
+        pattern, words = _along(hits[axis], axis, axis == last and last > 0)
+        return pattern, _amount(wrong, count, hits, partial) + words + in_order
     if all(hit.contiguous for hit in hits):
         box = math.prod(hit.count for hit in hits)
         spread = sum(hits[axis].count > 1 for axis in partial)
@@ -72,9 +72,9 @@ def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
             return "wrong.block", f"one block: {where}"
     where = _amount(wrong, count, hits, partial)
     for axis in partial:
-        found, words = _along(hits[axis], axis, axis == last and last > 0)
-        if found in ("wrong.tail", "wrong.boundary", "wrong.strided"):
-            return found, where + words + in_order
+        pattern, words = _along(hits[axis], axis, axis == last and last > 0)
+        if pattern in ("wrong.tail", "wrong.boundary", "wrong.strided"):
+            return pattern, where + words + in_order
     share = f"{rows:.0%} of the rows; " if rows <= 0.5 else ""
     return ("wrong.rows" if rows <= 0.5 else None), share + where + in_order
 
@@ -127,7 +127,7 @@ def _along(hit: AxisIndices, axis: int, columns: bool) -> tuple[str | None, str]
     return None if columns or hit.count > extent // 2 else "wrong.rows", f"{words} along {name}"
 
 
-def _poisoned(candidate: torch.Tensor, wrong: torch.Tensor) -> bool:
+def _is_poisoned(candidate: torch.Tensor, wrong: torch.Tensor) -> bool:
     """Whether at least half of the wrong elements hold, byte for byte, what fresh memory was filled
     with."""
     import torch
@@ -150,19 +150,19 @@ def _relation(candidate: torch.Tensor, expected: torch.Tensor) -> str:
     if not all_finite(candidate):
         return ""
     sums = torch.zeros(5, dtype=torch.float64)
-    for own, wanted in blocks(candidate, expected):
-        got, want = own.double(), wanted.double()
+    for part, reference in blocks(candidate, expected):
+        got, want = part.double(), reference.double()
         difference = got - want
         sums += torch.stack(
             [want @ want, got @ got, got @ want, difference @ difference, difference.sum()]
         ).cpu()
-    wanted2, own2, both, off2, shift = sums.tolist()
-    if wanted2 == 0.0 or off2 < 1e-4 * wanted2:
+    expected2, computed2, both, off2, shift = sums.tolist()
+    if expected2 == 0.0 or off2 < 1e-4 * expected2:
         return ""
-    if own2 == 0.0:
+    if computed2 == 0.0:
         return "all zero"
-    factor, offset, explained = both / wanted2, shift / candidate.numel(), _EXPLAINED**2 * off2
-    if own2 - 2 * factor * both + factor**2 * wanted2 <= explained:
+    factor, offset, explained = both / expected2, shift / candidate.numel(), _EXPLAINED**2 * off2
+    if computed2 - 2 * factor * both + factor**2 * expected2 <= explained:
         return (
             "the expected values negated"
             if abs(factor + 1) < 1e-6
@@ -178,41 +178,41 @@ def _relation(candidate: torch.Tensor, expected: torch.Tensor) -> str:
         <= explained
     ):
         return "the expected values transposed"
-    return f"cosine {both / math.sqrt(wanted2 * own2):.4f}"
+    return f"cosine {both / math.sqrt(expected2 * computed2):.4f}"
 
 
 def values(
     candidate: torch.Tensor,
     expected: torch.Tensor,
     wrong: torch.Tensor,
-    allowed: Callable[[float], float],
+    limit_of: Callable[[float], float],
 ) -> str:
     """Index, expected and computed value of the worst elements, and what they may be off by. Only
     for inputs that judge nobody: a later candidate could know the answers to others by heart.
-    allowed: for an expected value. wrong: at least one element is true."""
-    told = []
+    limit_of: of an expected value. wrong: at least one element is true."""
+    texts = []
     for index, got, want in _worst(candidate, expected, wrong):
         text = f"{index} expected {want:.6g}, got {got:.6g}"
         off = abs(got - want)
         if math.isfinite(off):
             text += f", off by {off:.2g}"
         # a row or the whole may be off by more than it should, though no element is
-        if off > (limit := allowed(want)):
+        if off > (limit := limit_of(want)):
             text += f" (allowed {limit:.2g})"
-        told.append(text)
-    return "; ".join(told)
+        texts.append(text)
+    return "; ".join(texts)
 
 
 def _errors(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
     """Index and order of magnitude of the error of the worst elements. The inputs judge other
     candidates, too, and who writes a known value there would read the expected one from digits."""
-    told = []
+    texts = []
     for index, got, want in _worst(candidate, expected, wrong):
         if math.isfinite(got) and math.isfinite(want):
-            told.append(f"{index} off by {_magnitude(abs(got - want))}")
+            texts.append(f"{index} off by {_magnitude(abs(got - want))}")
         else:
-            told.append(f"{index} {_kind(got)} in place of {_kind(want)}")
-    return f"worst: {'; '.join(told)}"
+            texts.append(f"{index} {_kind(got)} in place of {_kind(want)}")
+    return f"worst: {'; '.join(texts)}"
 
 
 def _magnitude(value: float) -> str:
@@ -232,20 +232,20 @@ def _worst(
 
     worst: list[tuple[float, int]] = []  # minus the difference, and the flat place
     start = 0
-    for own, wanted, flagged in blocks(candidate, expected, wrong):
+    for part, reference, mask in blocks(candidate, expected, wrong):
         difference = torch.nan_to_num(
-            (own.double() - wanted.double()).abs(), nan=math.inf
-        ).masked_fill(~flagged, -1)
-        found, places = torch.topk(difference, min(_SHOWN, difference.numel()))
-        pairs = zip(found.tolist(), places.tolist(), strict=True)
+            (part.double() - reference.double()).abs(), nan=math.inf
+        ).masked_fill(~mask, -1)
+        largest, places = torch.topk(difference, min(_SHOWN, difference.numel()))
+        pairs = zip(largest.tolist(), places.tolist(), strict=True)
         worst = sorted([*worst, *((-v, start + place) for v, place in pairs if v >= 0)])[:_SHOWN]
-        start += own.numel()
-    told = []
+        start += part.numel()
+    elements = []
     for _, flat in worst:
-        index, rest = [], flat
+        index, remainder = [], flat
         for extent in reversed(candidate.shape):
-            index.append(rest % extent)
-            rest //= extent
+            index.append(remainder % extent)
+            remainder //= extent
         got, want = float(candidate.reshape(-1)[flat]), float(expected.reshape(-1)[flat])
-        told.append((f"[{', '.join(map(str, reversed(index)))}]", got, want))
-    return told
+        elements.append((f"[{', '.join(map(str, reversed(index)))}]", got, want))
+    return elements

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from . import error_map, tolerance, wrong_rows
-from .decades import Decade, lost_anywhere
+from .decades import Decade, find_lost_decade
 from .distance import apart, blocks, dtype_name, measure, numbers, real, rms, same_bits
-from .small_values import Faint, lost
+from .small_values import Faint, find_lost_group
 from .tolerance import Allowance
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def worst_values(
     def limit(reference: float) -> float:
         return 0.0 if exactly else max(slope * abs(reference) + offset * size, allowance.least)
 
-    def explain(own: torch.Tensor, wanted: torch.Tensor, wrong: torch.Tensor) -> Explanation:
-        return ["wrong.values"], error_map.values(own, wanted, wrong, limit)
+    def explain(values: torch.Tensor, reference: torch.Tensor, wrong: torch.Tensor) -> Explanation:
+        return ["wrong.values"], error_map.values(values, reference, wrong, limit)
 
     return _judge(candidate, expected, allowance, framework, False, explain).detail
 
@@ -77,8 +77,8 @@ def first_wrong_rows(
     """The first wrong rows with the inputs that belong to them, "" where `compare` finds nothing.
     Only for inputs that judge nobody."""
 
-    def explain(own: torch.Tensor, wanted: torch.Tensor, wrong: torch.Tensor) -> Explanation:
-        return ["wrong.values"], wrong_rows.dump(own, wanted, wrong, inputs)
+    def explain(values: torch.Tensor, reference: torch.Tensor, wrong: torch.Tensor) -> Explanation:
+        return ["wrong.values"], wrong_rows.dump(values, reference, wrong, inputs)
 
     return _judge(candidate, expected, allowance, framework, False, explain).detail
 
@@ -165,10 +165,10 @@ def _judge(
         fits = apart(candidate, expected) <= allowance.apart
     right = Finding(None, distance.error, allowance.framework_error, allowance.norm, "", equal)
     if fits and (
-        drowned := lost(candidate, expected, allowance.faint)
-        or lost_anywhere(candidate, expected, allowance.decades)
+        loss := find_lost_group(candidate, expected, allowance.faint)
+        or find_lost_decade(candidate, expected, allowance.decades)
     ):
-        return _drowned_finding(candidate, expected, drowned, explain)
+        return _drowned_finding(candidate, expected, loss, explain)
     if fits and (distance.excess <= offset * distance.rms or distance.worst <= allowance.least):
         return right
     wrong = elements_beyond(candidate, expected, slope, offset * distance.rms, allowance.least)
@@ -203,12 +203,12 @@ def _judge(
 def _drowned_finding(
     candidate: torch.Tensor,
     expected: torch.Tensor,
-    drowned: tuple[Faint | Decade, float, torch.Tensor],
+    loss: tuple[Faint | Decade, float, torch.Tensor],
     explain: Explain,
 ) -> Finding:
     import torch
 
-    group, error, places = drowned
+    group, error, places = loss
     wrong = torch.zeros(expected.numel(), dtype=torch.bool, device=expected.device)
     wrong[places] = True
     wrong = wrong.reshape(expected.shape)
@@ -250,7 +250,7 @@ def elements_beyond(
     import torch
 
     wrong = torch.empty(expected.shape, dtype=torch.bool, device=expected.device)
-    for own, wanted, beyond in blocks(candidate, expected, wrong):
-        limit = wanted.abs().mul_(slope).add_(offset).clamp_(min=least)
-        torch.gt((own.to(wanted.dtype) - wanted).abs_(), limit, out=beyond)
+    for part, reference, mask in blocks(candidate, expected, wrong):
+        limit = reference.abs().mul_(slope).add_(offset).clamp_(min=least)
+        torch.gt((part.to(reference.dtype) - reference).abs_(), limit, out=mask)
     return wrong

@@ -33,11 +33,11 @@ class AxisIndices:
     @staticmethod
     def along(wrong: torch.Tensor, axis: int) -> AxisIndices:
         """Of a tensor of any shape."""
-        found = wrong
-        for other in range(wrong.dim() - 1, -1, -1):
-            if other != axis:
-                found = found.any(dim=other, keepdim=True)
-        return AxisIndices(found.reshape(-1).cpu())
+        hits = wrong
+        for dim in range(wrong.dim() - 1, -1, -1):
+            if dim != axis:
+                hits = hits.any(dim=dim, keepdim=True)
+        return AxisIndices(hits.reshape(-1).cpu())
 
     @cached_property
     def extent(self) -> int:
@@ -72,15 +72,15 @@ class AxisIndices:
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
         """The first few stretches without a gap: first and last index of each."""
-        found: list[tuple[int, int]] = []
+        stretches: list[tuple[int, int]] = []
         start = self.first
-        while start >= 0 and len(found) <= RUNS:
+        while start >= 0 and len(stretches) <= RUNS:
             length = first(~self.mask[start:])
             end = self.extent if length < 0 else start + length
-            found.append((start, end - 1))
+            stretches.append((start, end - 1))
             following = first(self.mask[end:])
             start = end + following if following >= 0 else -1
-        return found
+        return stretches
 
     @property
     def step(self) -> int:
@@ -100,9 +100,9 @@ class AxisIndices:
             return 0, 0
         (start, end), (following, _) = self.runs[:2]
         length, period = end - start + 1, following - start
-        rest = self.mask[start:]
-        whole = rest.numel() // period * period
-        body, tail = rest[:whole].reshape(-1, period), rest[whole:]
+        mask = self.mask[start:]
+        whole = mask.numel() // period * period
+        body, tail = mask[:whole].reshape(-1, period), mask[whole:]
         regular = len(body) > 1 and all(
             bool(part[..., :length].all()) and not bool(part[..., length:].any())
             for part in (body, tail)

@@ -31,16 +31,18 @@ def is_plainly_wrong(
     if not count or (candidate.is_floating_point() and candidate.element_size() < 2):
         return False
     places = torch.randint(count, (min(count, SAMPLED),), device=expected.device)
-    own, wanted = (
+    sample, reference = (
         torch.take(candidate, places.to(candidate.device)).to(expected.device),
         torch.take(expected, places),
     )
-    if not own.is_floating_point() or allowance.rule == "equal":
-        return bool((own != wanted.to(own.dtype)).any())
-    if not all_finite(wanted):
+    if not sample.is_floating_point() or allowance.rule == "equal":
+        return bool((sample != reference.to(sample.dtype)).any())
+    if not all_finite(reference):
         return False
     slope, offset = tolerance.element_cap(dtype_name(candidate), allowance)
-    return bool(oracle.elements_beyond(own, wanted, slope, offset * size, allowance.least).any())
+    return bool(
+        oracle.elements_beyond(sample, reference, slope, offset * size, allowance.least).any()
+    )
 
 
 def are_surely_right(
@@ -63,15 +65,17 @@ def are_surely_right(
     if 0 < len(calls) < len(candidates):
         candidates, expected = candidates[list(calls)], expected[list(calls)]
         framework = None if framework is None else framework[list(calls)]
-    own, wanted = numbers(candidates.to(expected.device)), real(expected)
-    if not own.is_floating_point() or allowance.rule == "equal":
-        right = own == wanted
-        return bool((right if framework is None else right | (own == framework)).all())
-    if allowance.rule != "rounding" or allowance.faint or allowance.decades or own.numel() == 0:
+    values, reference = numbers(candidates.to(expected.device)), real(expected)
+    if not values.is_floating_point() or allowance.rule == "equal":
+        right = values == reference
+        return bool((right if framework is None else right | (values == framework)).all())
+    if allowance.rule != "rounding" or allowance.faint or allowance.decades or values.numel() == 0:
         return False
-    wanted = wanted.double().reshape(len(wanted), -1)
-    difference = own.reshape(len(own), -1) - wanted  # a new tensor: outputs are looked at again
-    size, off = (t.square().mean(1).sqrt() for t in (wanted, difference))
+    reference = reference.double().reshape(len(reference), -1)
+    difference = (
+        values.reshape(len(values), -1) - reference
+    )  # a new tensor: outputs are looked at again
+    size, off = (t.square().mean(1).sqrt() for t in (reference, difference))
     # infinite, or squares that overflow: any error would do
     if not bool((size.isfinite() & off.isfinite()).all()):
         return False

@@ -54,12 +54,12 @@ def find(
         return ()
     # what may be flushed to zero is not asked for
     tiny = least_value(framework[0].dtype) / min(sizes)
-    candidates, largest = between(draws, sizes, tiny, below)
+    candidates, largest = select_between(draws, sizes, tiny, below)
     least = max(LEAST_COUNT, LEAST_SHARE * draws[0].numel())
     if candidates.numel() < least:
         return ()
     decades = largest.log10().floor().int()
-    found = []
+    groups = []
     for decade in sorted(set(decades.tolist())):
         of_decade = decades == decade
         places = candidates[of_decade]
@@ -68,12 +68,12 @@ def find(
         size = float(largest[of_decade].max())
         if places.numel() > MOST_PLACES:
             places = places[torch.randperm(places.numel(), device=places.device)[:MOST_PLACES]]
-        own = max(
+        error = max(
             _error(result, draw, places) for result, draw in zip(framework, draws, strict=False)
         )
-        if FACTOR * own < 1.0:
-            found.append(Faint(places, size, own, max(LIMIT, FACTOR * own)))
-    return tuple(found)
+        if FACTOR * error < 1.0:
+            groups.append(Faint(places, size, error, max(LIMIT, FACTOR * error)))
+    return tuple(groups)
 
 
 def least_value(dtype: torch.dtype) -> float:
@@ -83,7 +83,7 @@ def least_value(dtype: torch.dtype) -> float:
     return max(4 * torch.finfo(dtype).tiny, LEAST_VALUE)
 
 
-def between(
+def select_between(
     draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, high: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The flat places whose largest value over all draws, relative to these sizes, lies between two
@@ -95,14 +95,14 @@ def between(
         largest = torch.stack(
             [s.double().abs() / size for s, size in zip(stretches, sizes, strict=True)]
         ).amax(0)
-        chosen = ((largest < high) & (largest > low)).nonzero().reshape(-1)
-        places.append(chosen + start)
-        values.append(largest[chosen])
+        hits = ((largest < high) & (largest > low)).nonzero().reshape(-1)
+        places.append(hits + start)
+        values.append(largest[hits])
         start += largest.numel()
     return torch.cat(places), torch.cat(values)
 
 
-def lost(
+def find_lost_group(
     candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]
 ) -> tuple[Faint, float, torch.Tensor] | None:
     """The first group whose error is above its limit, its error, and where its elements lie that
@@ -121,6 +121,6 @@ def lost(
 
 def _error(value: torch.Tensor, reference: torch.Tensor, places: torch.Tensor) -> float:
     """Norm-wise and relative, of these elements; 0 where the reference is zero there."""
-    wanted = reference.reshape(-1)[places].double()
-    size = rms(wanted)
-    return rms(value.reshape(-1)[places].double() - wanted) / size if size else 0.0
+    expected = reference.reshape(-1)[places].double()
+    size = rms(expected)
+    return rms(value.reshape(-1)[places].double() - expected) / size if size else 0.0

@@ -16,45 +16,49 @@ if TYPE_CHECKING:
     import torch
 
 
-def settled(
-    candidate: torch.Tensor, expected: torch.Tensor, turned: Sequence[torch.Tensor]
+def settle(
+    candidate: torch.Tensor, expected: torch.Tensor, alternatives: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """`expected`, with another of the right values where that is nearer to the candidate's. turned:
-    what else there is, in the output's dtype. All of one shape; complex outputs stay as they
-    are."""
+    """`expected`, with another of the right values where that is nearer to the candidate's.
+    alternatives: what else there is, in the output's dtype. All of one shape; complex outputs stay
+    as they are."""
     import torch
 
-    found, flat = expected, expected
-    for other in turned:
-        if other.is_complex() or not other.numel():
+    result, flat = expected, expected
+    for alternative in alternatives:
+        if alternative.is_complex() or not alternative.numel():
             break
-        places = _different(other, expected)
+        places = _differences(alternative, expected)
         if not places.numel():
             continue
-        if found is expected:
-            found = expected.clone(memory_format=torch.contiguous_format)
-            flat = found.view(-1)
-        own, new = (t.to(found.device).reshape(-1)[places] for t in (candidate, other))
-        known = flat[places]
-        if own.is_floating_point():
-            nearer = (own.double() - new.double()).abs() < (own.double() - known.double()).abs()
+        if result is expected:
+            result = expected.clone(memory_format=torch.contiguous_format)
+            flat = result.view(-1)
+        actual, option = (t.to(result.device).reshape(-1)[places] for t in (candidate, alternative))
+        current = flat[places]
+        if actual.is_floating_point():
+            nearer = (actual.double() - option.double()).abs() < (
+                actual.double() - current.double()
+            ).abs()
         else:
-            nearer = own == new
-        flat[places] = torch.where(nearer, new.to(known.dtype), known)
-    return found
+            nearer = actual == option
+        flat[places] = torch.where(nearer, option.to(current.dtype), current)
+    return result
 
 
-def _different(other: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+def _differences(alternative: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """The flat places where two tensors differ in the dtype of the former; NaN equals NaN."""
     import torch
 
-    found, start = [], 0
-    for new, wanted in blocks(other.to(expected.device), expected):
-        one, two = new, wanted.to(new.dtype)
+    flat_places, start = [], 0
+    for part, reference in blocks(alternative.to(expected.device), expected):
+        first, second = part, reference.to(part.dtype)
         # torch compares no eight bits, and no NaN with itself
-        if one.is_floating_point():
-            one, two = one.double(), two.double()
-        places = ((one != two) & ~((one != one) & (two != two))).nonzero().reshape(-1)
-        found.append(places + start)
-        start += new.numel()
-    return torch.cat(found)
+        if first.is_floating_point():
+            first, second = first.double(), second.double()
+        places = (
+            ((first != second) & ~((first != first) & (second != second))).nonzero().reshape(-1)
+        )
+        flat_places.append(places + start)
+        start += part.numel()
+    return torch.cat(flat_places)

@@ -65,10 +65,9 @@ def _row(
         if not _belongs(tensor, expected):
             continue
         # of an input with axes of its own behind, what lies at the row
-        own = tensor[place].reshape(-1)
-        lines.append(
-            f"  input {number} {_kind(tensor)} {_numbers(own, start if len(own) == width else 0)}"
-        )
+        values = tensor[place].reshape(-1)
+        first = start if len(values) == width else 0
+        lines.append(f"  input {number} {_kind(tensor)} {_numbers(values, first)}")
     return lines
 
 
@@ -79,11 +78,11 @@ def _belongs(tensor: torch.Tensor, output: torch.Tensor) -> bool:
 
 
 def _index(row: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    found: list[int] = []
+    index: list[int] = []
     for extent in reversed(shape):
-        found.insert(0, row % extent)
+        index.insert(0, row % extent)
         row //= extent
-    return tuple(found)
+    return tuple(index)
 
 
 def _numbers(row: torch.Tensor, start: int) -> str:

@@ -10,7 +10,7 @@ from ...types import Device
 from .locks import DeviceLock
 
 
-def listed() -> tuple[Device, ...]:
+def list_devices() -> tuple[Device, ...]:
     """Every GPU that CUDA_VISIBLE_DEVICES leaves, and whether something is being timed on it; empty
     without a driver."""
-    return tuple(replace(d, measuring=DeviceLock(d.uuid).taken) for d in cuda.devices())
+    return tuple(replace(d, measuring=DeviceLock(d.uuid).is_taken) for d in cuda.devices())

@@ -70,7 +70,7 @@ class Health:
     def _check(self, family: DeviceFamily, bytes_before: int | None) -> None:
         self._machine.reaper.wait()
         # what touched the device beside a crash is not trusted, nor does its memory count
-        self._machine.prestarted.drop()
+        self._machine.spare_worker.drop()
         if problem := self._answer(family):
             raise Unwell(f"the device of target {family.NAME} does not compute any more: {problem}")
         deadline = time.monotonic() + LEFT_SECONDS
@@ -104,6 +104,6 @@ class Health:
             worker.close()
         return (
             ""
-            if values == probe.expected()
-            else f"it gives {values} where {probe.expected()} is right"
+            if values == probe.expected_values()
+            else f"it gives {values} where {probe.expected_values()} is right"
         )

@@ -28,7 +28,7 @@ def available() -> int:
     return max(0, min(_meminfo("MemAvailable"), free))
 
 
-def allowed() -> int:
+def limit_bytes() -> int:
     """Bytes that a task or a candidate may hold, with all its processes together. KEVOLVE_TASK_GIB
     sets less, or more."""
     limit = task_bytes()

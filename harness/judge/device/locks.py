@@ -36,7 +36,7 @@ class LockBroken(Exception):
     """The lock file cannot be used; the message says what to do."""
 
 
-class _HeldLocks:
+class _ProcessLocks:
     """What this process holds, by path: alone, for all of its threads; shared, by thread."""
 
     def __init__(self) -> None:
@@ -45,13 +45,13 @@ class _HeldLocks:
 
     @property
     def shared(self) -> set[str]:
-        found: set[str] | None = getattr(self._thread, "paths", None)
-        if found is None:
-            found = self._thread.paths = set()
-        return found
+        paths: set[str] | None = getattr(self._thread, "paths", None)
+        if paths is None:
+            paths = self._thread.paths = set()
+        return paths
 
 
-_held = _HeldLocks()
+_process_locks = _ProcessLocks()
 
 
 class DeviceLock:
@@ -68,16 +68,16 @@ class DeviceLock:
     @contextlib.contextmanager
     def hold(self, cancel: CancelToken | None = None) -> Iterator[None]:
         """Wait for the device and keep it alone. Raises Cancelled while waiting, LockBroken."""
-        if self.path in _held.shared:
+        if self.path in _process_locks.shared:
             raise RuntimeError("who shares the device cannot have it alone: it would wait for ever")
         fd = self._through_the_door(fcntl.LOCK_EX, cancel)
         assert fd is not None
         started = time.monotonic()
-        _held.alone.add(self.path)
+        _process_locks.alone.add(self.path)
         try:
             yield
         finally:
-            _held.alone.discard(self.path)
+            _process_locks.alone.discard(self.path)
             self.held_s += time.monotonic() - started
             os.close(fd)
 
@@ -85,20 +85,20 @@ class DeviceLock:
     def share(self, cancel: CancelToken | None = None) -> Iterator[None]:
         """Wait until nobody times anything on the device, and let nobody begin meanwhile. Nothing
         more for who has it already. Raises Cancelled while waiting, LockBroken."""
-        mine = _held.shared
-        fd = None if self.path in mine else self._through_the_door(fcntl.LOCK_SH, cancel)
+        shared_paths = _process_locks.shared
+        fd = None if self.path in shared_paths else self._through_the_door(fcntl.LOCK_SH, cancel)
         if fd is None:
             yield
             return
-        mine.add(self.path)
+        shared_paths.add(self.path)
         try:
             yield
         finally:
-            mine.discard(self.path)
+            shared_paths.discard(self.path)
             os.close(fd)
 
     @property
-    def taken(self) -> bool:
+    def is_taken(self) -> bool:
         """Whether somebody times something at this moment; False where that cannot be told."""
         if not os.path.exists(self.path):
             return False
@@ -115,7 +115,7 @@ class DeviceLock:
         door: int | None = None
         try:
             while True:
-                if how == fcntl.LOCK_SH and self.path in _held.alone:
+                if how == fcntl.LOCK_SH and self.path in _process_locks.alone:
                     return None
                 if door is None:
                     door = self._try(self._door, fcntl.LOCK_EX)

@@ -36,8 +36,8 @@ from ..processes import bubblewrap, runtimes
 from ..processes.compilers import compiler_version
 from ..processes.fork_server_process import ForkServer
 from ..processes.fork_servers import Servers, importable, readable_paths
-from ..processes.prestarted import Prestarted
 from ..processes.reaper import Reaper
+from ..processes.spare_worker import SpareWorker
 from ..processes.worker import Worker
 from . import host_memory, locks, target_reports
 
@@ -54,7 +54,7 @@ class Machine:
         _remove_left_over()
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self.servers = Servers(cache, self.scratch, locks.sharing)
-        self.prestarted, self.prestarted_timed = Prestarted(), Prestarted()
+        self.spare_worker, self.spare_timed_worker = SpareWorker(), SpareWorker()
         # by family: what was measured, and until when it is not measured again
         self._ceilings: dict[str, Ceilings] = {}
         self._ceilings_until: dict[str, float] = {}
@@ -163,8 +163,8 @@ class Machine:
         return replace(
             self.rules(self.task_level, family),
             readable=(*readable_paths(), *self._task_readable(folder)),
-            memory_bytes=host_memory.allowed() if family.ADDRESS_SPACE else 0,
-            file_bytes=host_memory.allowed(),
+            memory_bytes=host_memory.limit_bytes() if family.ADDRESS_SPACE else 0,
+            file_bytes=host_memory.limit_bytes(),
             processes=max(512, 16 * (os.cpu_count() or 1)),
             scratch_bytes=2 << 30,
             tools=True,
@@ -183,7 +183,7 @@ class Machine:
             level,
             readable_paths(),
             memory_bytes=family.ADDRESS_SPACE,
-            resident_bytes=host_memory.allowed(),
+            resident_bytes=host_memory.limit_bytes(),
             devices=family.nodes(),
         )
 
@@ -278,7 +278,7 @@ class Machine:
     def report(self, *, ceilings: bool, cancel: CancelToken | None = None) -> MachineReport:
         """ceilings: those of the host. Raises Cancelled and LockBroken where they have to be
         measured."""
-        threading.Thread(target=runtimes.triton_here).start()  # it will be asked for
+        threading.Thread(target=runtimes.triton_support).start()  # it will be asked for
         return MachineReport(
             self.environment,
             self.targets(),
@@ -297,8 +297,8 @@ class Machine:
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
         self.servers.close()  # first: then nobody waits for what is being started
-        self.prestarted.drop()
-        self.prestarted_timed.drop()
+        self.spare_worker.drop()
+        self.spare_timed_worker.drop()
         self.servers.close()  # what that start has launched anew
         shutil.rmtree(self.scratch, ignore_errors=True)
 

@@ -57,7 +57,7 @@ def architecture_here() -> str:
 def device_compilers() -> dict[str, bool]:
     """Languages of GPU kernels, and whether this machine compiles them."""
     return {
-        "triton": not runtimes.triton_here().problem,
+        "triton": not runtimes.triton_support().problem,
         "cuda": bool(native.find_toolkit().version),
     }
 
@@ -77,9 +77,9 @@ def _report_cuda() -> TargetReport:
         else ""
     )
     lacking = "" if compilers["cuda"] else f"; no CUDA C++: {native.MISSING}"
-    unshared = device_link.unshared()
+    obstacle = device_link.sharing_obstacle()
     memory = (
-        f"through host memory, since {unshared}" if unshared else "in memory shared with the judge"
+        f"through host memory, since {obstacle}" if obstacle else "in memory shared with the judge"
     )
     return TargetReport(
         "cuda",

@@ -70,7 +70,7 @@ class CaseCheck:
             )
         worst = self.mismatches.worst
         return replace(
-            unjudged(self.case),
+            unjudged_result(self.case),
             correct=True,
             error=worst.error,
             framework_error=worst.framework_error,
@@ -196,17 +196,17 @@ class CaseCheck:
         # it is wrong already, and what happens here adds nothing but values
         except (Failure, WorkerFailed):
             return "", ""
-        output, allowed, framework = (
+        output, allowance, framework = (
             self._outputs(1)[0][number],
             input_set.allowances[number],
             input_set.framework[number],
         )
         expected = input_set.expectation(number, output)
-        values = oracle.worst_values(output, expected, allowed, framework)
+        values = oracle.worst_values(output, expected, allowance, framework)
         if not values:
             return "", ""
         inputs = tensors_of(input_set.file.value(input_set.layout, input_set.base))
-        rows = oracle.first_wrong_rows(output, expected, allowed, inputs, framework)
+        rows = oracle.first_wrong_rows(output, expected, allowance, inputs, framework)
         return (
             f"output {number}: {values}",
             f"case {self.case.name}, {family} inputs drawn for this message alone, output "
@@ -235,15 +235,15 @@ class CaseCheck:
         result = self.run_burst(pair, order, doing, record=first)
         self.library.update(own_work.library_calls(result.data))
         outputs = self._outputs(len(order))
-        for index, own in enumerate(outputs):
+        for index, tensors in enumerate(outputs):
             repeated = index >= len(pair)
             if repeated and all(
-                same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)
+                same_bits(a, b) for a, b in zip(tensors, outputs[order[index]], strict=True)
             ):
                 continue
             self.reproducible &= not repeated
             others = [other for other in pair if other is not pair[order[index]]]
-            for number, output in enumerate(own):
+            for number, output in enumerate(tensors):
                 self.mismatches.add(
                     number, output, pair[order[index]], others, changed=changed, repeated=repeated
                 )
@@ -276,7 +276,7 @@ class CaseCheck:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
 
 
-def unjudged(case: Case) -> CaseResult:
+def unjudged_result(case: Case) -> CaseResult:
     """What is known of a case before anything of it was judged."""
     return CaseResult(
         case.name,

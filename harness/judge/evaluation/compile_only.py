@@ -38,7 +38,7 @@ def _build(context: StageContext) -> Built:
         refuse_text(context)
         worker = start_worker(context)
         try:
-            kernels, left_out = _compiled(context, worker)
+            kernels, left_out = _compile(context, worker)
         finally:
             worker.close()
         return _facts(context, kernels, left_out)
@@ -46,7 +46,7 @@ def _build(context: StageContext) -> Built:
         return Built(failure=_blame_the_compiler(context, failure))
 
 
-def _compiled(context: StageContext, worker: Worker) -> tuple[list[Captured], int]:
+def _compile(context: StageContext, worker: Worker) -> tuple[list[Captured], int]:
     """Every kernel that the cases launch, and how many were left out. Raises Failure."""
     for number, case in enumerate(context.cases):
         context.tell("build", f"case {case.name}", 0.1 + 0.8 * number / len(context.cases))
@@ -54,7 +54,7 @@ def _compiled(context: StageContext, worker: Worker) -> tuple[list[Captured], in
     kernels, left_out = launched_kernels.collect(context, worker, COMPILE_SECONDS)
     if context.language.built_as_text:
         architecture = ARCHITECTURES[context.place.architecture]
-        kernels = launched_kernels.joined(kernels, context.builds.records, architecture)
+        kernels = launched_kernels.join_listings(kernels, context.builds.records, architecture)
     return kernels, left_out
 
 

@@ -32,7 +32,7 @@ class MeasuredCase:
 
 
 def diagnose(
-    found: Sequence[MeasuredCase],
+    cases: Sequence[MeasuredCase],
     ceilings: Ceilings,
     static: Sequence[Signal],
     *,
@@ -41,7 +41,7 @@ def diagnose(
     """Signals, the most important first. The heaviest case (longest time) decides what bounds the
     kernel. briefly: whether timing was left after one pair of processes, so that wide intervals say
     nothing of the machine."""
-    timed = [m for m in found if m.result.latency_us is not None]
+    timed = [m for m in cases if m.result.latency_us is not None]
     if not timed:
         return tuple(static)
     heavy = max(timed, key=lambda m: (m.result.latency_us or 0.0) * max(m.result.weight, 1e-9))
@@ -56,9 +56,9 @@ def _verdicts(timed: Sequence[MeasuredCase], *, briefly: bool) -> list[Signal]:
     signals = []
     slower = [m.result for m in timed if m.result.verdict == "slower"]
     if slower:
-        listed = ", ".join(f"{r.name} {r.speedup:.2f}x" for r in slower)
+        text = ", ".join(f"{r.name} {r.speedup:.2f}x" for r in slower)
         signals.append(
-            Signal("slower_than_baseline", f"slower than the strongest baseline in: {listed}")
+            Signal("slower_than_baseline", f"slower than the strongest baseline in: {text}")
         )
     broken = [
         m.result
@@ -77,8 +77,8 @@ def _verdicts(timed: Sequence[MeasuredCase], *, briefly: bool) -> list[Signal]:
         if m.result.interval and m.result.interval[1] / m.result.interval[0] > causes.WIDE
     ]
     if noisy and not briefly:
-        listed = ". ".join(m.result.name + (f": {m.noise}" if m.noise else "") for m in noisy)
-        signals.append(Signal("noisy_timing", f"wide intervals. {listed}"))
+        text = ". ".join(m.result.name + (f": {m.noise}" if m.noise else "") for m in noisy)
+        signals.append(Signal("noisy_timing", f"wide intervals. {text}"))
     return signals
 
 

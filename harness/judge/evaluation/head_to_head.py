@@ -24,7 +24,7 @@ from ..stage_context import StageContext
 from ..tasks.baseline_screening import Screening
 from ..timing import blocks, concluding, interleaved, paired, ratios
 from ..timing.measuring import with_wrong
-from . import verified_before
+from . import verdict_memory
 from .pipeline import build, conclude
 from .profiling import whose_work
 from .progress import Holdings, Progress
@@ -61,7 +61,7 @@ class _Contestant:
     def prove(self) -> None:
         """Build and verify, as in any evaluation, unless that was done while the task is open."""
         context = self.context
-        if (earlier := verified_before.find(context)) is not None:
+        if (earlier := verdict_memory.find(context)) is not None:
             self.progress, self._verified = earlier
             return
         self.progress, built = self.progress.stage("build", lambda: build(context))
@@ -70,7 +70,7 @@ class _Contestant:
             self.progress, self._verified = self.progress.stage(
                 "verify", lambda: verify(context, built)
             )
-            verified_before.note(context, self._verified)
+            verdict_memory.note(context, self._verified)
         if self.able:
             begun = time.monotonic()
             try:
@@ -87,7 +87,7 @@ class _Contestant:
 
     def conclude(self, screening: Screening, rng: random.Random) -> None:
         """Results over the baseline, and who does the work."""
-        self.progress, _ = self.progress.stage("time", lambda: self._timed(screening, rng))
+        self.progress, _ = self.progress.stage("time", lambda: self._conclude_cases(screening, rng))
 
     def doubt(self, signal: Signal) -> None:
         """What a comparison with another one has shown."""
@@ -98,16 +98,16 @@ class _Contestant:
         """Whatever it still holds."""
         self._holdings.close()
 
-    def _timed(self, screening: Screening, rng: random.Random) -> Outcome:
+    def _conclude_cases(self, screening: Screening, rng: random.Random) -> Outcome:
         signals, results = list[Signal](), dict(self.progress.results)
         for case in self.context.cases:
-            found = concluding.conclude(
+            conclusion = concluding.conclude(
                 self.context, screening.of(case), results[case.name], self.times, rng
             )
-            signals += found.signals
-            results[case.name] = found.result
-            if found.failure is not None:
-                return Timed({}, signals, results, found.failure)
+            signals += conclusion.signals
+            results[case.name] = conclusion.result
+            if conclusion.failure is not None:
+                return Timed({}, signals, results, conclusion.failure)
         work = whose_work(self.context, results, self._verified.launches)
         data = {"blocks": {name: blocks.report(times) for name, times in self.times.items()}}
         return Timed(
@@ -133,8 +133,8 @@ def compare(contexts: Sequence[StageContext], effort: float) -> HeadToHead:
         able = _able(contestants) if processes else []
         for i, b in enumerate(able):
             for a in able[:i]:
-                found, doubted = ratios.duel(b.entrant, a.entrant, rng)
-                duels.append(found)
+                duel, doubted = ratios.duel(b.entrant, a.entrant, rng)
+                duels.append(duel)
                 for number, signal in doubted.items():
                     contestants[number].doubt(signal)
         prestart(contexts[0])
@@ -164,16 +164,18 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
     most = min(BOUND, round(effort * MOST_PROCESSES))
     while len(able) > 1:
         try:
-            found = _process([each.context for each in able], screening, process, rng)
-        except interleaved.Lost as lost:
-            able[lost.place].lose(lost.failure, begun)
+            block_sets = _process([each.context for each in able], screening, process, rng)
+        except interleaved.Lost as loss:
+            able[loss.place].lose(loss.failure, begun)
             able = _able(contestants)
             continue
-        if repeats and any(block.disturbances for some in found for block in some.values()):
+        if repeats and any(
+            block.disturbances for blocks_by_case in block_sets for block in blocks_by_case.values()
+        ):
             repeats -= 1
             continue
-        for each, some in zip(able, found, strict=True):
-            for name, block in some.items():
+        for each, blocks_by_case in zip(able, block_sets, strict=True):
+            for name, block in blocks_by_case.items():
                 each.times[name].blocks.append(block)
         process += 1
         if process == paired.PROCESSES:
@@ -198,7 +200,7 @@ def _process(
     first = contexts[0]
     blocks.draw(first, screening.of(first.cases[0]), len(contexts))
     first.machine.reaper.wait()
-    workers, found = [], [dict[str, Block]() for _ in contexts]
+    workers, block_sets = [], [dict[str, Block]() for _ in contexts]
     try:
         for place, context in enumerate(contexts):
             with interleaved.losing(place):
@@ -216,9 +218,9 @@ def _process(
             measured = interleaved.time_case(
                 screened, contexts, workers, paired.strongest(screened), rng
             )
-            for some, block in zip(found, measured, strict=True):
-                some[case.name] = block
-        return found
+            for blocks_by_case, block in zip(block_sets, measured, strict=True):
+                blocks_by_case[case.name] = block
+        return block_sets
     finally:
         for worker in workers:
             end_worker(first, worker)

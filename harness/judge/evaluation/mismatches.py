@@ -66,7 +66,7 @@ class Mismatches:
         name = finding.signal
         if changed and input_set.family != GROWN:
             name = "wrong.stale_parameters"
-        elif any(_right(output, number, other) for other in others):
+        elif any(_is_right(output, number, other) for other in others):
             # before all others: in a ring of outputs it may be the repeated calls that are found
             name = "wrong.held_output"
             what = (
@@ -135,9 +135,9 @@ def _special_input(input_set: InputSet) -> str:
     return ", ".join(inputs[:3]) or "the inputs"
 
 
-def _right(output: Any, number: int, input_set: InputSet) -> bool:
+def _is_right(output: Any, number: int, input_set: InputSet) -> bool:
     """Whether an output is right for these inputs."""
-    wanted = input_set.expectation(number, output)
+    expected = input_set.expectation(number, output)
     return oracle.is_right(
-        output, wanted, input_set.allowances[number], input_set.framework[number]
+        output, expected, input_set.allowances[number], input_set.framework[number]
     )

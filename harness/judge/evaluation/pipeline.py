@@ -20,7 +20,7 @@ from ..failures import Failure
 from ..outcomes import Built, Timed, Verified
 from ..stage_context import StageContext
 from ..timing.measuring import time_candidate
-from . import verified_before
+from . import verdict_memory
 from .profiling import diagnose, loops_of, profile
 from .progress import Holdings, Progress
 from .verification import verify
@@ -99,7 +99,7 @@ def _verify(context: StageContext, built: Built) -> Verified:
     if context.request.through == "verify":  # nothing is timed after it
         prestart(context)
     verified = verify(context, built)
-    verified_before.note(context, verified)
+    verdict_memory.note(context, verified)
     return verified
 
 

@@ -28,7 +28,9 @@ def profile(context: StageContext, verified: Verified, timed: Timed) -> Profiled
     kernels: dict[str, Any] = loops_of(context, verified.called)
     static = list[Signal]()
     if verified.kernels and architecture is not None:
-        launched = launched_kernels.joined(verified.kernels, context.builds.records, architecture)
+        launched = launched_kernels.join_listings(
+            verified.kernels, context.builds.records, architecture
+        )
         kernels, static = compiled_kernels.describe(launched, architecture)
     static += context.language.explain(kernels.get("static", {}))
     times = timed.times.items()
@@ -44,17 +46,17 @@ def whose_work(context: StageContext, results: Mapping[str, CaseResult], launche
     """The results with the share of own kernels, and what was found against the candidate: it fails
     where the policy refuses that. launches: of its own kernels."""
     try:
-        examined = own_work.examine(context, results, launches)
+        examination = own_work.examine(context, results, launches)
     except Failure as failure:
         return Outcome(results=results, failure=failure)
-    if examined is None:
+    if examination is None:
         return Outcome(results=results)
-    results = {**results, examined.result.name: examined.result}
+    results = {**results, examination.result.name: examination.result}
     try:
-        own_work.refuse(context.request.policy, examined.signals)
+        own_work.refuse(context.request.policy, examination.signals)
     except Failure as failure:
         return Outcome(results=results, failure=failure)
-    return Outcome(signals=examined.signals, results=results)
+    return Outcome(signals=examination.signals, results=results)
 
 
 def loops_of(context: StageContext, called: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def loops_of(context: StageContext, called: Mapping[str, Mapping[str, int]]) -> 
 def diagnose(context: StageContext, timed: Timed, profiled: Profiled) -> Outcome:
     """What bounds the kernel, and why."""
     results, pools = profiled.results, context.task.pools
-    measured = [
+    cases = [
         diagnosis.MeasuredCase(
             case, results[case.name], pools[case.name].working_set, _noise(case, timed, results)
         )
@@ -77,7 +79,7 @@ def diagnose(context: StageContext, timed: Timed, profiled: Profiled) -> Outcome
     ]
     briefly = any(s.name == "timed_briefly" for s in timed.signals)
     ceilings = context.machine.ceilings_of(context.task.family)
-    signals = diagnosis.diagnose(measured, ceilings, profiled.static, briefly=briefly)
+    signals = diagnosis.diagnose(cases, ceilings, profiled.static, briefly=briefly)
     return Outcome(signals=signals, results=results)
 
 

@@ -17,7 +17,7 @@ from ..processes import answers
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from . import module_checks
-from .case_check import CaseCheck, most_held_calls, unjudged
+from .case_check import CaseCheck, most_held_calls, unjudged_result
 
 
 def verify(context: StageContext, built: Built) -> Verified:
@@ -29,10 +29,10 @@ def verify(context: StageContext, built: Built) -> Verified:
     except Failure as failure:
         return verification.outcome(failure)
     except Exception as error:
-        starved = context.starved("stage verify", built.worker, error)
-        if starved is None:
+        shortage = context.starvation_failure("stage verify", built.worker, error)
+        if shortage is None:
             raise
-        return verification.outcome(starved)
+        return verification.outcome(shortage)
     return verification.outcome()
 
 
@@ -94,9 +94,9 @@ class _Verification:
         except Failure as failure:
             if not self._context.ablating or failure.status != "incorrect":
                 if failure.wrong is not None:
-                    self._results[case.name] = _wrong(case, failure.wrong[1])
+                    self._results[case.name] = _wrong_result(case, failure.wrong[1])
                 raise
-            self._results[case.name] = replace(unjudged(case), detail=failure.message)
+            self._results[case.name] = replace(unjudged_result(case), detail=failure.message)
             self._signals += failure.signals
         finally:
             self._library.update(check.library)
@@ -110,23 +110,23 @@ class _Verification:
         """Who computed, in the words of the candidate's process. Raises Failure where the policy
         refuses that."""
         context, worker = self._context, self._worker
-        counted = context.guard(
+        reply = context.guard(
             "counting launches",
             worker,
             lambda: worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="count"),
         )
-        self._launches, self._called = counted.values[0], answers.called(worker.data(counted))
+        self._launches, self._called = reply.values[0], answers.read_calls(worker.data(reply))
         if any(b.ok and not b.on_host for b in context.builds.records):
             self._kernels, _ = launched_kernels.collect(context, worker, LOAD_SECONDS)
         policy = context.request.policy
-        signals = own_work.unlike_own(policy, self._launches, self._library)
+        signals = own_work.policy_signals(policy, self._launches, self._library)
         own_work.refuse(policy, signals)
         self._signals += signals
 
 
-def _wrong(case: Case, finding: oracle.Finding) -> CaseResult:
+def _wrong_result(case: Case, finding: oracle.Finding) -> CaseResult:
     return replace(
-        unjudged(case),
+        unjudged_result(case),
         error=_finite(finding.error),
         framework_error=finding.framework_error,
         tolerance=finding.limit,

@@ -82,12 +82,12 @@ class Table:
 
     def put(self, input_set: InputSet) -> None:
         """Make these the inputs that are there."""
-        done, size = 0, int(input_set.layout["bytes"])
-        while done < size:
-            read = os.preadv(input_set.file.fd, [self._view[done:size]], input_set.base + done)
+        offset, size = 0, int(input_set.layout["bytes"])
+        while offset < size:
+            read = os.preadv(input_set.file.fd, [self._view[offset:size]], input_set.base + offset)
             if not read:
-                raise ValueError(f"{size} bytes of inputs where there are {done}")
-            done += read
+                raise ValueError(f"{size} bytes of inputs where there are {offset}")
+            offset += read
 
     def spoil(self) -> None:
         """Change a word in each page of the inputs: their call is over."""

@@ -128,8 +128,8 @@ class CasePool:
     def working_set(self) -> int:
         """Bytes that the timed calls go through. On a CPU calls come one by one, and find their
         inputs as the judge has just written them."""
-        one = self.input_bytes + self.slot_bytes
-        return one if self.one_by_one else max(self.rotating_bytes, one)
+        call_bytes = self.input_bytes + self.slot_bytes
+        return call_bytes if self.one_by_one else max(self.rotating_bytes, call_bytes)
 
     @property
     def reductions(self) -> list[int]:
@@ -145,11 +145,11 @@ class CasePool:
         longest = max((extent for shape in inputs for extent in shape), default=1)
         input_elements = sum(_count(shape) for shape in [*inputs, *state])
         output_elements = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
-        found = [
+        term_counts = [
             max(1, longest, min(input_elements // max(1, count), int(self.describe["terms"])))
             for count in output_elements
         ]
-        return [min(terms, APART if self.pointwise else MOST_TERMS) for terms in found]
+        return [min(terms, APART if self.pointwise else MOST_TERMS) for terms in term_counts]
 
     @property
     def pointwise(self) -> bool:

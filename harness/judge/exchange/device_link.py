@@ -28,7 +28,7 @@ KEPT_BYTES = 1 << 30  # of unused memory, that the judge keeps for later
 
 
 @dataclass(frozen=True)
-class Placed:
+class WindowPlan:
     """Where input sets will appear in the window. where: of each its start, and the number of its
     layout. copies: (start, from, start there, bytes) of what has to be copied."""
 
@@ -56,47 +56,51 @@ class DeviceLink:
         finally:
             os.close(words)
 
-    def place(self, sets: Sequence[InputSet]) -> Placed:
+    def place(self, sets: Sequence[InputSet]) -> WindowPlan:
         """Room in the window for these sets, one behind the other."""
         layouts: list[Layout] = []
         where: list[tuple[int, int]] = []
         copies: list[tuple[int, torch.Tensor, int, int]] = []
         start = 0
-        for held in sets:
+        for input_set in sets:
             number = next(
-                (n for n, layout in enumerate(layouts) if layout is held.layout), len(layouts)
+                (n for n, layout in enumerate(layouts) if layout is input_set.layout), len(layouts)
             )
             if number == len(layouts):
-                layouts.append(held.layout)
+                layouts.append(input_set.layout)
             where.append((start, number))
-            stride = -(-int(held.layout["bytes"]) // memory_files.PAGE) * memory_files.PAGE
-            source = held.file.bytes
+            stride = -(-int(input_set.layout["bytes"]) // memory_files.PAGE) * memory_files.PAGE
+            source = input_set.file.bytes
             assert source is not None  # a set for a device
-            if copies and copies[-1][1] is source and copies[-1][2] + copies[-1][3] == held.base:
+            if (
+                copies
+                and copies[-1][1] is source
+                and copies[-1][2] + copies[-1][3] == input_set.base
+            ):
                 before, _, base, nbytes = copies.pop()
                 copies.append((before, source, base, nbytes + stride))
             else:
-                copies.append((start, source, held.base, stride))
+                copies.append((start, source, input_set.base, stride))
             start += stride
         if start > self._region.nbytes:
             self._take_window(start, [])
-        return Placed(layouts, where, copies)
+        return WindowPlan(layouts, where, copies)
 
-    def put(self, placed: Placed) -> None:
+    def put(self, plan: WindowPlan) -> None:
         """Copy the sets into the window, on the current stream."""
-        for start, source, base, nbytes in placed.copies:
+        for start, source, base, nbytes in plan.copies:
             self._region.bytes[start : start + nbytes].copy_(
                 source[base : base + nbytes], non_blocking=True
             )
 
-    def show(self, held: InputSet) -> int:
+    def show(self, input_set: InputSet) -> int:
         """Let one set appear in the window; where it starts there."""
         import torch
 
-        placed = self.place([held])
-        self.put(placed)
+        plan = self.place([input_set])
+        self.put(plan)
         torch.cuda.synchronize()
-        return placed.where[0][0]
+        return plan.where[0][0]
 
     def bytes_at(self, address: int, nbytes: int) -> torch.Tensor:
         """Bytes of the worker's memory. Raises Interfered where it has not shown them."""
@@ -115,18 +119,18 @@ class DeviceLink:
                 raise Interfered(
                     f"device memory that it shows cannot be mapped: {error}"
                 ) from error
-        found: torch.Tensor = self._mapped[first, last][address - first : address - first + nbytes]
-        return found
+        memory: torch.Tensor = self._mapped[first, last][address - first : address - first + nbytes]
+        return memory
 
     def _remember(self, address: int, nbytes: int, fd: int) -> None:
         """An allocation of the worker's, which may take the place of one that lay there."""
-        known = sum(size for _, size in self._allocations.values())
+        total = sum(size for _, size in self._allocations.values())
         bad = (
             self.closed
             or not nbytes
             or address % STEP
             or nbytes % STEP
-            or known + nbytes > MOST_BYTES
+            or total + nbytes > MOST_BYTES
         )
         if bad or len(self._allocations) >= MOST_ALLOCATIONS:
             raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
@@ -140,7 +144,9 @@ class DeviceLink:
             for step in range(old // STEP, (old + size) // STEP):
                 self._starts.pop(step, None)
             self._mapped = {
-                ends: kept for ends, kept in self._mapped.items() if not ends[0] <= old <= ends[1]
+                ends: mapping
+                for ends, mapping in self._mapped.items()
+                if not ends[0] <= old <= ends[1]
             }
         try:
             self._allocations[address] = (device_memory.import_allocation(fd), nbytes)
@@ -213,11 +219,11 @@ def link(worker: Worker) -> DeviceLink:
     """What this worker shares with the judge, from now on."""
     if worker.link is None:
         worker.link = DeviceLink(worker, STEP)
-    found: DeviceLink = worker.link
-    return found
+    device_link: DeviceLink = worker.link
+    return device_link
 
 
-def unshared() -> str:
+def sharing_obstacle() -> str:
     """Why no process can be shown device memory here, as far as the judge can tell by itself; ""
     where it can."""
     if through_host_memory():
@@ -227,11 +233,11 @@ def unshared() -> str:
             "a Multi-Process Service is here, under which processes share the device at the same "
             "time"
         )
-    return _refused_by_driver()
+    return _driver_refusal()
 
 
 @cache
-def _refused_by_driver() -> str:
+def _driver_refusal() -> str:
     try:
         os.close(DeviceRegion(STEP).export())
         return ""
@@ -239,10 +245,10 @@ def _refused_by_driver() -> str:
         return str(error).splitlines()[0][:200]
 
 
-def refused(worker: Worker) -> str:
+def refusal(worker: Worker) -> str:
     """Why this machine's confined processes and the judge can share no device memory; "" where they
     can."""
-    if reason := unshared():
+    if reason := sharing_obstacle():
         return reason
     try:
         link(worker)

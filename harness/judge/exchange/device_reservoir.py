@@ -61,4 +61,4 @@ def forget(worker: Worker, seconds: float) -> None:
 
 
 def _are_intact(outputs: list[DeviceCopy]) -> bool:
-    return all(one.is_intact() for one in outputs)
+    return all(output.is_intact() for output in outputs)

@@ -29,7 +29,7 @@ from ..processes.worker import Worker
 from . import device_clock, device_link
 from .case_pool import CasePool
 from .device_copies import Copies, DeviceCopy, DevicePlace, check_place, copy, group_copies
-from .device_link import DeviceLink, Placed
+from .device_link import DeviceLink, WindowPlan
 from .input_sets import InputSet
 from .slots import BurstResult, Slots, result_of
 
@@ -91,19 +91,19 @@ class DeviceSlots(Slots):
 
         device_link.give_back()
         link = device_link.link(worker)
-        placed = link.place(sets)
+        plan = link.place(sets)
         worker.send(
             "shown",
             key=key,
-            layouts=placed.layouts,
-            sets=placed.where,
+            layouts=plan.layouts,
+            sets=plan.where,
             order=order,
             record=record,
             queue_ns=queue_ns,
         )
         worker.wait(frames.READY, seconds)
         start = time.perf_counter_ns()
-        link.put(placed)
+        link.put(plan)
         torch.cuda.synchronize()
         worker.signal_start([])
         reply = worker.wait(frames.OK, seconds)
@@ -132,15 +132,15 @@ class DeviceSlots(Slots):
         early: the worker is heard as early as one could be, which is asked of nobody but the
         judge's own."""
         link = device_link.link(worker)
-        placed = link.place(sets)
+        plan = link.place(sets)
         link.number += 1
         reach_ns = device_clock.measure_reach_ns()
         arguments: dict[str, Any] = {"early": True} if early else {}
         worker.send(
             "queued",
             key=key,
-            layouts=placed.layouts,
-            sets=placed.where if key else [],
+            layouts=plan.layouts,
+            sets=plan.where if key else [],
             number=link.number,
             **arguments,
         )
@@ -149,7 +149,7 @@ class DeviceSlots(Slots):
             ready = worker.has_message(patience_s)
             copies = self._receive_copies(worker, link, key, len(sets), seconds) if ready else None
             before_ns, whole_ns, reply = self._measure(
-                worker, link, placed, copies, key, len(sets), seconds
+                worker, link, plan, copies, key, len(sets), seconds
             )
             self._call_count = len(sets)
             reply = reply or worker.wait(frames.OK, seconds)
@@ -173,7 +173,7 @@ class DeviceSlots(Slots):
         self,
         worker: Worker,
         link: DeviceLink,
-        placed: Placed,
+        plan: WindowPlan,
         copies: Copies | None,
         key: str,
         calls: int,
@@ -193,7 +193,7 @@ class DeviceSlots(Slots):
         # what follows is queued behind it, and the device is the judge's
         device_clock.flush_memory().zero_()
         first.record()
-        link.put(placed)
+        link.put(plan)
         device_clock.flush_memory().zero_()
         # first: were the device taken away in between, it would be from the candidate
         private.words.write_on(stream, GO, private.number)
@@ -236,13 +236,13 @@ class DeviceSlots(Slots):
         import torch
 
         copies = []
-        for one in places:
-            if one.number // len(self._leaves) != call:
+        for place in places:
+            if place.number // len(self._leaves) != call:
                 continue
-            leaf = self._leaves[one.number % len(self._leaves)]
+            leaf = self._leaves[place.number % len(self._leaves)]
             dtype, shape = getattr(torch, leaf["dtype"]), leaf["shape"]
-            start, there = call * self._stride + leaf["offset"], one.there.view(dtype)
-            there = there.as_strided(shape, one.strides) if one.strides else there.view(shape)
+            start, there = call * self._stride + leaf["offset"], place.there.view(dtype)
+            there = there.as_strided(shape, place.strides) if place.strides else there.view(shape)
             value = self._memory[start : start + leaf["nbytes"]].clone()
             copies.append(DeviceCopy(there, value.view(dtype).view(shape)))
         return copies
@@ -252,8 +252,8 @@ class DeviceSlots(Slots):
         whole = device_clock.allocate(places * size)
         return [whole[number * size : (number + 1) * size] for number in range(places)]
 
-    def stacked(self, place: Any, calls: int) -> list[torch.Tensor]:
-        return buffers.stacked(self._pool.outputs, place, calls, self._stride)
+    def stack(self, place: Any, calls: int) -> list[torch.Tensor]:
+        return buffers.stack(self._pool.outputs, place, calls, self._stride)
 
     def _receive_copies(
         self,

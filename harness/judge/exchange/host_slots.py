@@ -54,7 +54,7 @@ class HostSlots(Slots):
             if before is not None and len(before._shared.view) >= size
             else _Shared(size)
         )
-        self._held = memoryview(b"")
+        self._outputs = memoryview(b"")
         self.fds = (self._shared.fd,)
 
     def run(
@@ -98,14 +98,14 @@ class HostSlots(Slots):
         size = count * self._pool.slot_bytes
         if len(_copy) < size:
             _copy = bytearray(size)
-        self._held = memoryview(_copy)[:size]
-        self._held[:] = self._shared.view[:size]
+        self._outputs = memoryview(_copy)[:size]
+        self._outputs[:] = self._shared.view[:size]
 
     def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:
-        return buffers.tensors(layout, self._held, index * self._pool.slot_bytes)
+        return buffers.tensors(layout, self._outputs, index * self._pool.slot_bytes)
 
     def put(self, place: Any) -> None:
-        place[: len(self._held)] = self._held
+        place[: len(self._outputs)] = self._outputs
 
     def storage(self, places: int, calls: int) -> list[Any]:
         """In memory that is there before and is used again."""
@@ -116,8 +116,8 @@ class HostSlots(Slots):
         whole = memoryview(_storage)
         return [whole[number * size : (number + 1) * size] for number in range(places)]
 
-    def stacked(self, place: Any, calls: int) -> list[torch.Tensor]:
-        return buffers.stacked(self._pool.outputs, place, calls, self._pool.slot_bytes)
+    def stack(self, place: Any, calls: int) -> list[torch.Tensor]:
+        return buffers.stack(self._pool.outputs, place, calls, self._pool.slot_bytes)
 
 
 def forget() -> None:

@@ -65,7 +65,7 @@ class InputSet:
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """What is expected of an output, where it may be either of two numbers the nearer one."""
         others = [side[number] for side in self.alternatives]
-        return ties.settled(output, self.expected[number], others)
+        return ties.settle(output, self.expected[number], others)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Group:
     def expectation(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
         """As InputSet.expectation, for an output of all sets."""
         others = [side[number] for side in self.alternatives]
-        return ties.settled(outputs, self.expected[number], others)
+        return ties.settle(outputs, self.expected[number], others)
 
     def split(self) -> list[Group]:
         """Each of the sets as a group of its own."""
@@ -141,12 +141,12 @@ def make_warm_set(
     """The first set of a group, to be judged as a timed one is: a checking set would take longer to
     draw."""
     input_set = group.sets[0]
-    each = zip(allowances, input_set.expected, typical, strict=True)
+    limits = zip(allowances, input_set.expected, typical, strict=True)
     input_set.allowances = [
-        tolerance.for_timed_call(allowance, expected, size) for allowance, expected, size in each
+        tolerance.for_timed_call(allowance, expected, size) for allowance, expected, size in limits
     ]
-    others = zip(input_set.expected, group.framework, strict=True)
+    results = zip(input_set.expected, group.framework, strict=True)
     input_set.framework = [
-        expected if framework is None else framework[0] for expected, framework in others
+        expected if framework is None else framework[0] for expected, framework in results
     ]
     return input_set

@@ -34,9 +34,9 @@ def change(process: int, calls: Sequence[tuple[Sequence[OutputPlace], Sequence[i
     Beside the outputs of a call stand the numbers of those that are left alone. Raises OSError,
     EFAULT where nobody may write."""
     for outputs, exempt in random.sample(calls, min(MOST_CHANGED, len(calls))):
-        for number, one in enumerate(outputs):
-            if one.size and number not in exempt:
-                where, item = _element(one)
+        for number, output in enumerate(outputs):
+            if output.size and number not in exempt:
+                where, item = _element(output)
                 write_memory(process, where, bytes([buffers.FILL]) * item)
 
 
@@ -45,10 +45,10 @@ def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tup
     one changes the other. together: see InputSet. Those with gaps may lie in each other's."""
     plain = [n for n in range(len(together)) if outputs[n].strides is None and outputs[n].size]
     ordered = sorted(plain, key=lambda n: outputs[n].address)
-    for one, other in itertools.pairwise(ordered):
-        end = outputs[one].address + outputs[one].size
-        if outputs[other].address < end and together[one] != together[other]:
-            return min(one, other), max(one, other)
+    for first, second in itertools.pairwise(ordered):
+        end = outputs[first].address + outputs[first].size
+        if outputs[second].address < end and together[first] != together[second]:
+            return min(first, second), max(first, second)
     return None
 
 
@@ -60,13 +60,13 @@ def shows_change(output: torch.Tensor) -> bool:
     return bool((flat == buffers.FILL).all(dim=1).any())
 
 
-def _element(one: OutputPlace) -> tuple[int, int]:
+def _element(output: OutputPlace) -> tuple[int, int]:
     """Address and bytes of one of its elements."""
-    shape = one.leaf["shape"]
-    strides = one.strides or contiguous_strides(shape)
+    shape = output.leaf["shape"]
+    strides = output.strides or contiguous_strides(shape)
     count = 1
     for extent in shape:
         count *= extent
-    item = one.leaf["nbytes"] // count
+    item = output.leaf["nbytes"] // count
     steps = (random.randrange(extent) * step for extent, step in zip(shape, strides, strict=True))
-    return one.address + item * sum(steps), item
+    return output.address + item * sum(steps), item

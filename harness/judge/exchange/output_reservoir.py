@@ -38,25 +38,25 @@ class OutputReservoir(Generic[T]):
     def __init__(self, each_bytes: int, most_bytes: int = HELD_BYTES) -> None:
         self._room = max(1, min(MOST_HELD, most_bytes // max(1, each_bytes)))
         self.most_bytes = self._room * each_bytes
-        self._held: list[T] = []
+        self._copies: list[T] = []
         self._turns = 0
 
     def draw(self, calls: range) -> Selection | None:
         """Of a turn that has just ended: which of its calls are held on to, if any."""
         self._turns += 1
-        free = self._room - len(self._held)
+        free = self._room - len(self._copies)
         if free:
-            return Selection(len(self._held), random.sample(calls, min(free, len(calls))))
+            return Selection(len(self._copies), random.sample(calls, min(free, len(calls))))
         if random.random() * self._turns < self._room:
             return Selection(random.randrange(self._room), [random.choice(calls)])
         return None
 
     def put(self, selection: Selection, copies: list[T]) -> list[T]:
         """Take what the judge keeps of these, and return those whose places they take."""
-        replaced = self._held[selection.place : selection.place + len(copies)]
-        self._held[selection.place : selection.place + len(copies)] = copies
+        replaced = self._copies[selection.place : selection.place + len(copies)]
+        self._copies[selection.place : selection.place + len(copies)] = copies
         return replaced
 
     def all_are(self, intact: Callable[[T], bool]) -> bool:
         """Whether it is so of each one that is held."""
-        return all(intact(one) for one in self._held)
+        return all(intact(copy) for copy in self._copies)

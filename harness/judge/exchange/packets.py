@@ -27,16 +27,19 @@ class PacketCaller(Caller):
     OPEN_FACTOR = 2
 
     def _link(self, pool: CasePool) -> list[int]:
-        self._socket, theirs = frames.pair()
-        for end in (self._socket, theirs):  # what it takes, twice: the kernel counts its own use
+        self._socket, worker_end = frames.pair()
+        for end in (
+            self._socket,
+            worker_end,
+        ):  # what it takes, twice: the kernel counts its own use
             end.setsockopt(
                 socket.SOL_SOCKET, socket.SO_SNDBUF, gate.MOST_SPREAD * gate.PACKET_BYTES
             )
-        self._theirs = theirs  # closed when the worker has it
+        self._worker_end = worker_end  # closed when the worker has it
         self._leaves = [leaf for leaf in self._layout["leaves"] if leaf.get("nbytes")]
         self._socket.setblocking(False)
         self._unread = memoryview(bytearray(self._slot_bytes))  # for outputs nobody looks at
-        return [theirs.fileno()]
+        return [worker_end.fileno()]
 
     def _hand_over(self, input_set: InputSet | None) -> int:
         parts: list[memoryview] | list[bytes] = [b"-"]
@@ -63,16 +66,16 @@ class PacketCaller(Caller):
         if slot is None:
             slot = self._unread
         spread = {
-            number: memoryview(bytearray(one.size))
-            for number, one in enumerate(places)
-            if one.strides is not None
+            number: memoryview(bytearray(place.size))
+            for number, place in enumerate(places)
+            if place.strides is not None
         }
         parts = [
-            spread[number] if number in spread else slot[one.leaf["offset"] :][: one.size]
-            for number, one in enumerate(places)
+            spread[number] if number in spread else slot[place.leaf["offset"] :][: place.size]
+            for number, place in enumerate(places)
         ]
         size = self._socket.recvmsg_into([*parts, bytearray(1)])[0]
-        if size != sum(one.size for one in places):
+        if size != sum(place.size for place in places):
             raise interference(self._worker, f"outputs of {size} bytes")
         for number, source in spread.items():
             leaf = places[number].leaf
@@ -97,4 +100,4 @@ class PacketCaller(Caller):
     def close(self) -> None:
         super().close()
         self._socket.close()
-        self._theirs.close()
+        self._worker_end.close()

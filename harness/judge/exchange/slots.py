@@ -74,5 +74,5 @@ class Slots(ABC):
         """Places for the outputs of so many calls each, which wait there for being looked at."""
 
     @abstractmethod
-    def stacked(self, place: Any, calls: int) -> list[torch.Tensor]:
+    def stack(self, place: Any, calls: int) -> list[torch.Tensor]:
         """The outputs in such a place, each with the calls as one dimension more."""

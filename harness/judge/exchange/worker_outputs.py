@@ -77,19 +77,19 @@ class WorkerOutputs:
 
     def read(self, places: list[OutputPlace], slot: memoryview) -> None:
         """Read outputs into a slot, dense."""
-        parts = [(one, one.leaf["offset"]) for one in places if one.size]
+        parts = [(place, place.leaf["offset"]) for place in places if place.size]
         self._copy(
             [
-                (one.address, slot[offset : offset + one.size])
-                for one, offset in parts
-                if one.strides is None
+                (place.address, slot[offset : offset + place.size])
+                for place, offset in parts
+                if place.strides is None
             ]
         )
-        for one, offset in parts:
-            if one.strides is not None:
-                spread = memoryview(bytearray(one.size))
-                self._copy([(one.address, spread)])
-                copy_dense(spread, one, slot[offset : offset + one.leaf["nbytes"]])
+        for place, offset in parts:
+            if place.strides is not None:
+                spread = memoryview(bytearray(place.size))
+                self._copy([(place.address, spread)])
+                copy_dense(spread, place, slot[offset : offset + place.leaf["nbytes"]])
 
     def slot(self, storage: memoryview, number: int) -> memoryview:
         return storage[number * self._slot_bytes : (number + 1) * self._slot_bytes]
@@ -147,12 +147,12 @@ def read_memory(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
     """Copy from addresses there to memory here, by process_vm_readv(2), as often as it takes.
     Raises OSError: EFAULT for what is not there, ESRCH for a process that has ended."""
     for start in range(0, len(parts), MOST_PARTS):
-        some = parts[start : start + MOST_PARTS]
-        here = (Part * len(some))(*(Part(_address(to), len(to)) for _, to in some))
-        there = (Part * len(some))(*(Part(address, len(to)) for address, to in some))
-        count = ctypes.c_ulong(len(some))
-        read = _libc.process_vm_readv(process, here, count, there, count, ctypes.c_ulong(0))
-        if read != sum(len(to) for _, to in some):
+        batch = parts[start : start + MOST_PARTS]
+        local = (Part * len(batch))(*(Part(_address(to), len(to)) for _, to in batch))
+        remote = (Part * len(batch))(*(Part(address, len(to)) for address, to in batch))
+        count = ctypes.c_ulong(len(batch))
+        read = _libc.process_vm_readv(process, local, count, remote, count, ctypes.c_ulong(0))
+        if read != sum(len(to) for _, to in batch):
             number = ctypes.get_errno() if read < 0 else errno.EFAULT
             raise OSError(number, os.strerror(number))
 
@@ -161,13 +161,13 @@ def write_memory(process: int, address: int, data: bytes) -> None:
     """Write to an address there, by process_vm_writev(2). Raises OSError: EFAULT for what is not
     there or read-only, ESRCH for a process that has ended."""
     buffer = ctypes.create_string_buffer(data, len(data))
-    here = Part(ctypes.addressof(buffer), len(data))
-    there, one = Part(address, len(data)), ctypes.c_ulong(1)
-    written = _libc.process_vm_writev(
-        process, ctypes.byref(here), one, ctypes.byref(there), one, ctypes.c_ulong(0)
+    local = Part(ctypes.addressof(buffer), len(data))
+    remote, count = Part(address, len(data)), ctypes.c_ulong(1)
+    size = _libc.process_vm_writev(
+        process, ctypes.byref(local), count, ctypes.byref(remote), count, ctypes.c_ulong(0)
     )
-    if written != len(data):
-        number = ctypes.get_errno() if written < 0 else errno.EFAULT
+    if size != len(data):
+        number = ctypes.get_errno() if size < 0 else errno.EFAULT
         raise OSError(number, os.strerror(number))
 
 
@@ -176,7 +176,7 @@ def _are_the_references(strides: list[int], leaf: dict[str, Any]) -> bool:
     judge does for a candidate."""
     pairs = zip(leaf["shape"], strides, leaf.get("as", ()), strict=False)
     return len(strides) == len(leaf["shape"]) and all(
-        extent == 1 or one == other for extent, one, other in pairs
+        extent == 1 or stride == reference for extent, stride, reference in pairs
     )
 
 

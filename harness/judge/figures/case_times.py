@@ -36,14 +36,14 @@ class Block:
     and after them.
 
     pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns,
-    outer_ns: the candidate's bursts by both clocks; said_ns: what its process said, where neither
-    is its own. gap_ns: what lies between the clocks for the baseline. calls, warm: measured in a
-    turn, and not measured before them. unmeasured_ns: by side, what the latter take beyond as many
-    measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst of
-    their own. busy: of the baselines' bursts on a device. launch_us: a call's share of the host's
-    time to issue the burst. warm_us, end_to_end_us: by side, with warm caches, and on a device from
-    the call to its end as a caller sees it. dispatch_us: of an exported package, what deciding
-    where a call goes takes.
+    outer_ns: the candidate's bursts by both clocks; process_clock_ns: what its process said, where
+    neither is its own. gap_ns: what lies between the clocks for the baseline. calls, warm: measured
+    in a turn, and not measured before them. unmeasured_ns: by side, what the latter take beyond as
+    many measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst
+    of their own. busy: of the baselines' bursts on a device. launch_us: a call's share of the
+    host's time to issue the burst. warm_us, end_to_end_us: by side, with warm caches, and on a
+    device from the call to its end as a caller sees it. dispatch_us: of an exported package, what
+    deciding where a call goes takes.
     """
 
     pairs: dict[str, list[tuple[float, float]]]
@@ -51,7 +51,7 @@ class Block:
     after: DeviceState
     inner_ns: list[float] = field(default_factory=list)
     outer_ns: list[float] = field(default_factory=list)
-    said_ns: list[float] = field(default_factory=list)
+    process_clock_ns: list[float] = field(default_factory=list)
     gap_ns: list[float] = field(default_factory=list)
     unmeasured_ns: dict[str, list[float]] = field(default_factory=dict)
     alone_us: dict[str, list[float]] = field(default_factory=dict)
@@ -100,21 +100,27 @@ class Block:
         return sum(self.busy) > BUSY_SHARE * len(self.busy)
 
 
-def against(own: Block, other: Block) -> Block:
+def against(candidate: Block, opponent: Block) -> Block:
     """A candidate's block as if another candidate, timed in the same rounds, had been its baseline,
     by the name OTHER."""
-    each, theirs = ([us for _, us in next(iter(block.pairs.values()))] for block in (own, other))
-    alone = {"": own.alone_us[""], OTHER: other.alone_us[""]} if own.alone_us else {}
+    candidate_us, opponent_us = (
+        [us for _, us in next(iter(block.pairs.values()))] for block in (candidate, opponent)
+    )
+    alone = {"": candidate.alone_us[""], OTHER: opponent.alone_us[""]} if candidate.alone_us else {}
     device = (
-        {"": own.device_bytes[""], OTHER: other.device_bytes[""]}
-        if own.device_bytes and other.device_bytes
+        {"": candidate.device_bytes[""], OTHER: opponent.device_bytes[""]}
+        if candidate.device_bytes and opponent.device_bytes
         else {}
     )
-    both = {"": own.unmeasured_ns[""], OTHER: other.unmeasured_ns[""]} if own.unmeasured_ns else {}
+    unmeasured = (
+        {"": candidate.unmeasured_ns[""], OTHER: opponent.unmeasured_ns[""]}
+        if candidate.unmeasured_ns
+        else {}
+    )
     return replace(
-        own,
-        pairs={OTHER: list(zip(theirs, each, strict=True))},
-        unmeasured_ns=both,
+        candidate,
+        pairs={OTHER: list(zip(opponent_us, candidate_us, strict=True))},
+        unmeasured_ns=unmeasured,
         alone_us=alone,
         device_bytes=device,
     )
@@ -124,7 +130,7 @@ def against(own: Block, other: Block) -> Block:
 class CaseTimes:
     """The blocks of one case that count, one for each fresh candidate process. repeated: how many
     others were measured again. earlier: rounds of other evaluations under the same key, by baseline
-    and process, as they were `confirmed`."""
+    and process, as `confirmed_pairs` raised them."""
 
     blocks: list[Block] = field(default_factory=list)
     repeated: int = 0
@@ -142,16 +148,16 @@ class CaseTimes:
     def median_of(self, figure: str, side: str) -> float | None:
         """The median over the processes of a figure that each has once: warm_us or end_to_end_us of
         a side."""
-        found = [
+        values = [
             getattr(block, figure)[side] for block in self.blocks if side in getattr(block, figure)
         ]
-        return statistics.median(found) if found else None
+        return statistics.median(values) if values else None
 
     def most(self, figure: str, side: str) -> int | None:
         """The largest over the processes of a figure that each has once: host_bytes or device_bytes
         of a side; None where none has it."""
-        found = [getattr(block, figure).get(side) for block in self.blocks]
-        return max((each for each in found if each is not None), default=None)
+        values = [getattr(block, figure).get(side) for block in self.blocks]
+        return max((each for each in values if each is not None), default=None)
 
     def prepared_share(self, baseline: str, nbytes: int) -> float:
         """The share of measured calls, 0 to 1, whose outputs of so many bytes may have been made
@@ -160,8 +166,12 @@ class CaseTimes:
         rounds."""
         share = 0.0
         for block in self.blocks:
-            held, rounds = block.device_bytes, len(block.pairs.get(baseline, ()))
-            more = held[""] - held[baseline] if "" in held and baseline in held else 0
+            device_bytes, rounds = block.device_bytes, len(block.pairs.get(baseline, ()))
+            more = (
+                device_bytes[""] - device_bytes[baseline]
+                if "" in device_bytes and baseline in device_bytes
+                else 0
+            )
             if rounds and more > USUAL_BYTES:
                 calls = block.calls * math.ceil(rounds / 2)
                 share = max(share, min(1.0, more / (calls * max(1, nbytes))))
@@ -184,13 +194,13 @@ class CaseTimes:
     def nothing_us(self) -> tuple[float, float] | None:
         """What a call that does nothing takes, and how much of it passes inside the worker; of
         baselines' processes."""
-        found = [each for block in self.blocks for each in block.null_ns]
+        pairs = [each for block in self.blocks for each in block.null_ns]
         return (
             (
-                statistics.median([a for a, _ in found]) / 1e3,
-                statistics.median([b for _, b in found]) / 1e3,
+                statistics.median([a for a, _ in pairs]) / 1e3,
+                statistics.median([b for _, b in pairs]) / 1e3,
             )
-            if found
+            if pairs
             else None
         )
 
@@ -202,14 +212,14 @@ class CaseTimes:
         more that too few rounds show for the figure to count it. On a device it gives the figure
         itself: only the whole burst is known, with inputs and outputs moved."""
         if self.nothing_us is not None:
-            seen = [
+            unmeasured = [
                 block.unmeasured_us(statistics.difference, *block.pairs) for block in self.blocks
             ]
-            return self.nothing_us[1] + max(self.cold_us, statistics.median(seen))
+            return self.nothing_us[1] + max(self.cold_us, statistics.median(unmeasured))
         gaps = [
-            (out - own) / block.calls / 1e3
+            (outer - inner) / block.calls / 1e3
             for block in self.blocks
-            for out, own in zip(block.outer_ns, block.inner_ns, strict=True)
+            for outer, inner in zip(block.outer_ns, block.inner_ns, strict=True)
         ]
         return max(0.0, statistics.quantile(gaps, 0.25)) if gaps else 0.0
 
@@ -217,19 +227,19 @@ class CaseTimes:
     def cold_us(self) -> float:
         """What a candidate's unmeasured calls may take beyond the baseline's, for each call of a
         turn: cold caches cost one process more than another."""
-        found = [
+        unmeasured = [
             ns
             for block in self.blocks
-            for side, values in block.unmeasured_ns.items()
+            for side, side_ns in block.unmeasured_ns.items()
             if side
-            for ns in values
+            for ns in side_ns
         ]
         return (
             COLD_SHARE
-            * max(0.0, statistics.median(found))
+            * max(0.0, statistics.median(unmeasured))
             / 1e3
             / (self.blocks[0].warm + self.blocks[0].calls)
-            if found
+            if unmeasured
             else 0.0
         )
 
@@ -243,7 +253,7 @@ class CaseTimes:
         outputs, from memory: stores that pass the caches by make handing over so much slower than
         the baseline's. The figure is raised all the same."""
         call_us = statistics.median(
-            [own for pairs in self.blocks[0].pairs.values() for _, own in pairs]
+            [us for pairs in self.blocks[0].pairs.values() for _, us in pairs]
         )
         copying_ns = copying_us * self.claimed_ns / max(call_us, 1e-3)
         return (
@@ -304,15 +314,15 @@ class CaseTimes:
         Others who want the core make half of a process's turns longer, and not a quarter shorter;
         and all rounds together would be surer than they may be, since those of one process share
         its luck."""
-        shown = [
+        unmeasured = [
             block.unmeasured_us(statistics.least_difference, baseline)
             for block in self.blocks
             if baseline in block.pairs
         ]
         call_us = statistics.median([c for process in self.pairs(baseline) for _, c in process])
-        return 1 + max(0.0, statistics.median(shown) - self.cold_us) / call_us
+        return 1 + max(0.0, statistics.median(unmeasured) - self.cold_us) / call_us
 
-    def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
+    def confirmed_pairs(self, baseline: str) -> list[list[tuple[float, float]]]:
         """The pairs, with the candidate's times raised to what the judge's clock saw at least, to
         what calls alone took, and by what was done ahead of them."""
         raised = max(self.clock_factor, self.alone_factor(baseline)) * self.unmeasured_factor(

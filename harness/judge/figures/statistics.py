@@ -68,8 +68,8 @@ def compare(
     else:
         low, high = low - ONE_PROCESS, high + ONE_PROCESS
     least = math.log(margin)
-    own = median([us for process in processes for _, us in process])
-    vouched = low - math.log1p(open_us / own)
+    candidate_us = median([us for process in processes for _, us in process])
+    vouched = low - math.log1p(open_us / candidate_us)
     enough = len(ratios) >= MIN_PROCESSES
     verdict: Verdict = "inconclusive"
     if enough and vouched > least:
@@ -104,9 +104,9 @@ def least_difference(
     generator = torch.Generator().manual_seed(0)
 
     def quantiles(values: Sequence[float]) -> torch.Tensor:
-        drawn = torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)
+        picks = torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)
         return (
-            torch.tensor(values, dtype=torch.float64)[drawn]
+            torch.tensor(values, dtype=torch.float64)[picks]
             .sort(1)
             .values[:, int(share * len(values))]
         )
@@ -127,13 +127,15 @@ def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[fl
         [[*process, *[math.nan] * (width - len(process))] for process in ratios],
         dtype=torch.float64,
     )
-    chosen = torch.randint(len(ratios), (RESAMPLES, len(ratios)), generator=generator)
-    length = lengths[chosen].unsqueeze(-1)
+    picks = torch.randint(len(ratios), (RESAMPLES, len(ratios)), generator=generator)
+    length = lengths[picks].unsqueeze(-1)
     places = (
         torch.rand(RESAMPLES, len(ratios), width, generator=generator, dtype=torch.float64) * length
     ).long()
-    drawn = table[chosen.unsqueeze(-1), places].masked_fill(torch.arange(width) >= length, math.nan)
-    medians = drawn.reshape(RESAMPLES, -1).nanquantile(0.5, dim=1).sort().values
+    samples = table[picks.unsqueeze(-1), places].masked_fill(
+        torch.arange(width) >= length, math.nan
+    )
+    medians = samples.reshape(RESAMPLES, -1).nanquantile(0.5, dim=1).sort().values
     return float(medians[int(0.025 * RESAMPLES)]), float(medians[int(0.975 * RESAMPLES) - 1])
 
 

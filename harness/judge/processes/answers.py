@@ -32,7 +32,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def parsed(text: str | bytes) -> Any:
+def parse(text: str | bytes) -> Any:
     """JSON. Raises Interfered for anything else, and for what is nested too deeply to be
     handled."""
     try:
@@ -52,82 +52,84 @@ def parsed(text: str | bytes) -> Any:
     raise Interfered(f"what it says is nested more than {DEEPEST} levels deep")
 
 
-def in_range(figures: tuple[int, ...]) -> None:
+def check_range(figures: tuple[int, ...]) -> None:
     """Raises Interfered: times, counts and sizes are never negative, nor longer than anybody has
     waited."""
     if bad := [f for f in figures if not 0 <= f <= LARGEST]:
         raise Interfered(f"a figure of {bad[0]} beside a reply")
 
 
-def counts(told: Any) -> dict[str, tuple[int, int, int]]:
+def read_counts(reply: Any) -> dict[str, tuple[int, int, int]]:
     """What the candidate's process says of the framework's operators: calls, elements, nanoseconds
     by name. Anything else is left out."""
     return {
         printable(name)[:200]: (entry[0], entry[1], entry[2])
-        for name, entry in (told.items() if isinstance(told, dict) else ())
+        for name, entry in (reply.items() if isinstance(reply, dict) else ())
         if isinstance(entry, list)
         and len(entry) == 3
         and all(isinstance(v, int) and 0 <= v <= LARGEST for v in entry)
     }
 
 
-def graph(told: Any) -> tuple[tuple[Operator, ...], str]:
+def read_graph(reply: Any) -> tuple[tuple[Operator, ...], str]:
     """What a task's process says of its graph, or why there is none."""
     rows, problem = (
-        (told.get("graph"), told.get("problem")) if isinstance(told, dict) else (None, "")
+        (reply.get("graph"), reply.get("problem")) if isinstance(reply, dict) else (None, "")
     )
     if problem or not isinstance(rows, list) or len(rows) > dataflow.MOST:
         return (), printable(str(problem or "no list of operators was told"))[:300]
     try:
-        found = tuple(from_json(Operator, dict(zip(_OPERATOR, row, strict=True))) for row in rows)
+        operators = tuple(
+            from_json(Operator, dict(zip(_OPERATOR, row, strict=True))) for row in rows
+        )
     except (CodecError, TypeError, ValueError) as error:
         return (), printable(f"an operator cannot be read: {error}")[:300]
     good = all(
         len(o.name) < 100 and o.axes in _AXES and 0 <= o.extent <= LARGEST and len(o.reads) < 100
-        for o in found
+        for o in operators
     )
-    good &= all(-2 <= read < place for place, o in enumerate(found) for read in o.reads)
-    return (found, "") if good else ((), "an operator's figures cannot be")
+    good &= all(-2 <= read < place for place, o in enumerate(operators) for read in o.reads)
+    return (operators, "") if good else ((), "an operator's figures cannot be")
 
 
-def captured(data: bytes) -> list[Captured]:
+def read_kernels(data: bytes) -> list[Captured]:
     """The kernels that a candidate's process says it launched. Raises Interfered."""
-    entries = parsed(data)
+    entries = parse(data)
     if not isinstance(entries, list) or len(entries) > KERNELS:
         raise Interfered(f"what it says it compiled is not a list of at most {KERNELS} kernels")
     try:
-        found = [from_json(Captured, _cleaned(entry)) for entry in entries]
+        kernels = [from_json(Captured, _clean(entry)) for entry in entries]
     except CodecError as error:
         raise Interfered(f"what it says it compiled cannot be read: {str(error)[:200]}") from error
-    for kernel in found:
+    for kernel in kernels:
         figures = (
             kernel.num_warps, kernel.num_stages, kernel.num_ctas, kernel.shared, kernel.tensor,
             kernel.launches, *kernel.grid, *kernel.block,
         )  # fmt: skip
-        said = [kernel.resources, kernel.texts.get("amdgcn", "")]
+        texts = [kernel.resources, kernel.texts.get("amdgcn", "")]
         good = (
             all(0 <= f < MOST_COUNT for f in figures) and len(kernel.grid) == len(kernel.block) == 3
         )
         if (
             not good
             or not set(kernel.texts) <= set(_KINDS)
-            or any(_ENDLESS.search(text) for text in said)
+            or any(_ENDLESS.search(text) for text in texts)
         ):
             raise Interfered(
                 f"what it says of the kernel {kernel.name[:100]!r} cannot be: sizes, or kinds of "
                 "text"
             )
-    return found
+    return kernels
 
 
-def inside(listing: str) -> Inside:
+def read_inside(listing: str) -> Inside:
     """What the compiler's process says is inside a library. Raises Interfered."""
-    told = parsed(listing)
+    report = parse(listing)
     try:
-        found = from_json(Inside, _cleaned(told))
+        library = from_json(Inside, _clean(report))
     except CodecError as error:
         raise Interfered(f"what it says is inside cannot be read: {str(error)[:200]}") from error
-    bodies = [body for function in found.functions.values() for body in function.bodies]
+    bodies = [body for function in library.functions.values() for body in function.bodies]
     figures = [
         f
         for b in bodies
@@ -135,29 +137,27 @@ def inside(listing: str) -> Inside:
     ]
     if len(bodies) > MOST_BODIES or not all(-1 <= f < MOST_COUNT for f in figures):
         raise Interfered("what it says is inside cannot be: counts, or how many loops")
-    return found
+    return library
 
 
-def called(told: Any) -> dict[str, dict[str, int]]:
+def read_calls(reply: Any) -> dict[str, dict[str, int]]:
     """What the candidate's process says it called: by identity of the build and name of the
     function. Anything else is left out."""
-    found: dict[str, dict[str, int]] = {}
-    for entry in told[:MOST_CALLED] if isinstance(told, list) else ():
+    counts: dict[str, dict[str, int]] = {}
+    for entry in reply[:MOST_CALLED] if isinstance(reply, list) else ():
         if (
             isinstance(entry, list)
             and len(entry) == 3
             and [type(v) for v in entry] == [str, str, int]
             and 0 < entry[2] <= LARGEST
         ):
-            found.setdefault(entry[0], {})[printable(entry[1])[:200]] = entry[2]
-    return found
+            counts.setdefault(entry[0], {})[printable(entry[1])[:200]] = entry[2]
+    return counts
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [_cleaned(v) for v in value]
-    return (
-        {printable(k): _cleaned(v) for k, v in value.items()} if isinstance(value, dict) else value
-    )
+        return [_clean(v) for v in value]
+    return {printable(k): _clean(v) for k, v in value.items()} if isinstance(value, dict) else value

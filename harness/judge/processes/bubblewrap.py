@@ -29,7 +29,7 @@ def program() -> str | None:
 def wrapper(readable: Sequence[str], writable: Sequence[str], devices: Sequence[str]) -> list[str]:
     """What stands before a command so that it runs inside: it sees the system, `readable` and
     `writable` paths, and ends with us."""
-    found = [
+    command = [
         program() or "bwrap",
         "--unshare-all",
         "--die-with-parent",
@@ -41,12 +41,12 @@ def wrapper(readable: Sequence[str], writable: Sequence[str], devices: Sequence[
         "/dev",
     ]
     for path in confine.without_nested((*confine.SYSTEM, *confine.ETC, "/etc/passwd", *readable)):
-        found += ["--ro-bind-try", path, path]
+        command += ["--ro-bind-try", path, path]
     for path in writable:
-        found += ["--bind", path, path]
+        command += ["--bind", path, path]
     for path in devices:
-        found += ["--dev-bind-try", path, path]
-    return [*found, "--"]
+        command += ["--dev-bind-try", path, path]
+    return [*command, "--"]
 
 
 def outer_pid(server: int, inner: int) -> int:
@@ -63,7 +63,7 @@ def outer_pid(server: int, inner: int) -> int:
 def folders(*paths: str) -> tuple[str, ...]:
     """Those that were given, made where they are missing: nothing can be bound that is not
     there."""
-    given = [path for path in paths if path]
-    for path in given:
+    names = [path for path in paths if path]
+    for path in names:
         os.makedirs(path, exist_ok=True)
-    return tuple(given)
+    return tuple(names)

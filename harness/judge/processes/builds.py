@@ -51,7 +51,7 @@ LATE = (
 @dataclass(frozen=True)
 class BuildRecord:
     """One build a candidate asked for. missing: what compiles the language is not installed.
-    refused: it was no order for a compiler. identity: equal for equal builds. said: what the
+    refused: it was no order for a compiler. identity: equal for equal builds. reply: what the
     candidate's process was told of one that failed."""
 
     ok: bool
@@ -64,7 +64,7 @@ class BuildRecord:
     refused: bool = False
     language: str = "cpp"
     identity: str = ""
-    said: str = ""
+    reply: str = ""
     product: Product = field(default_factory=Product)
 
     @property
@@ -74,7 +74,7 @@ class BuildRecord:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Build:
     """What came of an order, and where the binary is."""
 
     record: BuildRecord
@@ -82,7 +82,7 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class KeptBuilds:
+class EvaluationBuilds:
     """What came of each order of an evaluation, by digest: the record, and the binary. size: bytes
     of it all."""
 
@@ -113,7 +113,7 @@ class BuildService:
             cancel,
         )
         self._folder, self._settled = "", False
-        self._ordered: dict[str, _Kept] = {}
+        self._builds: dict[str, _Build] = {}
         self._compilers = {language: kind() for language, kind in COMPILERS.items()}
         folders = [folder for c in self._compilers.values() for folder in c.folders]
         self._rules = replace(rules, readable=(*rules.readable, *folders), tools=True)
@@ -135,7 +135,7 @@ class BuildService:
             nonlocal orders
             orders += 1
             if orders > MOST_ORDERS:
-                raise self._ends(
+                raise self._end_order(
                     f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer "
                     "sources, build each once when the module is loaded, and keep what load_cpp "
                     "and load_cuda return"
@@ -146,27 +146,27 @@ class BuildService:
 
         return handle
 
-    def hand_over(self, most: int) -> KeptBuilds | None:
+    def hand_over(self, most: int) -> EvaluationBuilds | None:
         """What was ordered so far, for another evaluation of the same text in which nothing is
         checked; None where it has more bytes than that. Facts about binaries are left out."""
         orders, size = {}, 0
-        for digest, kept in self._ordered.items():
-            facts = Product(symbols=kept.record.product.symbols)
-            record = replace(kept.record, product=facts)
-            size += len(record.log) + len(record.said) + len(json.dumps(facts.symbols))
-            size += kept.path.stat().st_size if record.ok else 0
+        for digest, build in self._builds.items():
+            facts = Product(symbols=build.record.product.symbols)
+            record = replace(build.record, product=facts)
+            size += len(record.log) + len(record.reply) + len(json.dumps(facts.symbols))
+            size += build.path.stat().st_size if record.ok else 0
             if size > most:
                 return None
-            orders[digest] = (record, kept.path.read_bytes() if record.ok else b"")
-        return KeptBuilds(orders, size)
+            orders[digest] = (record, build.path.read_bytes() if record.ok else b"")
+        return EvaluationBuilds(orders, size)
 
-    def take_over(self, builds: KeptBuilds) -> None:
+    def take_over(self, builds: EvaluationBuilds) -> None:
         """Serve these orders, and no other one."""
         self._settled = True
         for digest, (record, binary) in builds.orders.items():
-            kept = self._ordered[digest] = _Kept(record, self._path(digest))
+            build = self._builds[digest] = _Build(record, self._path(digest))
             if record.ok:
-                kept.path.write_bytes(binary)
+                build.path.write_bytes(binary)
 
     def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
         """Answer one request of a worker, a native.BuildOrder: {"symbols", "identity"} with a
@@ -179,37 +179,37 @@ class BuildService:
             raise Interfered("what it wants built is not an order for the build service")
         try:
             order = from_json(native.BuildOrder, request)
-            refused = _refused(order)
+            refusal = _refusal(order)
         except CodecError as error:
-            refused = printable(f"what a build is asked with has to be text: {error}")
-        if refused:
-            return self._refuse(refused)
+            refusal = printable(f"what a build is asked with has to be text: {error}")
+        if refusal:
+            return self._refuse(refusal)
         digest = self._compilers[order.language].digest(order)
-        kept = self._ordered.get(digest)
-        if kept is not None:
-            self.records.append(replace(kept.record, cached=kept.record.ok, seconds=0.0))
+        build = self._builds.get(digest)
+        if build is not None:
+            self.records.append(replace(build.record, cached=build.record.ok, seconds=0.0))
         elif fixed:
-            raise self._ends(LATE)
+            raise self._end_order(LATE)
         else:
-            kept = self._ordered[digest] = self._order(order, digest)
-            self.records.append(kept.record)
-        if kept.record.timed_out:  # by what else was ordered, or by how busy the machine was
-            raise OrderEnds(kept.record.said)
-        if not kept.record.ok:
-            return {"error": kept.record.said}, []
-        answer = {"symbols": kept.record.product.symbols, "identity": digest}
-        return answer, [memory_files.from_bytes("library", kept.path.read_bytes())]
+            build = self._builds[digest] = self._order(order, digest)
+            self.records.append(build.record)
+        if build.record.timed_out:  # by what else was ordered, or by how busy the machine was
+            raise OrderEnds(build.record.reply)
+        if not build.record.ok:
+            return {"error": build.record.reply}, []
+        answer = {"symbols": build.record.product.symbols, "identity": digest}
+        return answer, [memory_files.from_bytes("library", build.path.read_bytes())]
 
-    def _ends(self, why: str) -> OrderEnds:
+    def _end_order(self, why: str) -> OrderEnds:
         self._refuse(why)
-        return OrderEnds(self.records[-1].said)
+        return OrderEnds(self.records[-1].reply)
 
     def _refuse(self, why: str) -> tuple[dict[str, Any], list[int]]:
-        said = _fitting(why)
-        self.records.append(BuildRecord(False, False, 0.0, why, (), refused=True, said=said))
-        return {"error": said}, []
+        reply = _fit_packet(why)
+        self.records.append(BuildRecord(False, False, 0.0, why, (), refused=True, reply=reply))
+        return {"error": reply}, []
 
-    def _order(self, order: native.BuildOrder, digest: str) -> _Kept:
+    def _order(self, order: native.BuildOrder, digest: str) -> _Build:
         """The first order of its kind in this evaluation. A failure is kept as well: later
         processes find what the first one found."""
         record = BuildRecord(
@@ -219,22 +219,24 @@ class BuildService:
         path = self._path(digest)
         try:
             product = self._compile(path, order)
-            return _Kept(replace(record, seconds=time.monotonic() - started, product=product), path)
+            return _Build(
+                replace(record, seconds=time.monotonic() - started, product=product), path
+            )
         except BuildFailed as failure:
-            said = (
+            reply = (
                 failure.log
                 if failure.missing
-                else _fitting(f"the compiler refused the source:\n{failure.log}")
+                else _fit_packet(f"the compiler refused the source:\n{failure.log}")
             )
-            failed = replace(
+            failure_record = replace(
                 record,
                 ok=False,
                 seconds=time.monotonic() - started,
                 log=failure.log,
-                said=said,
+                reply=reply,
             )
-            return _Kept(
-                replace(failed, timed_out=failure.timed_out, missing=failure.missing), path
+            return _Build(
+                replace(failure_record, timed_out=failure.timed_out, missing=failure.missing), path
             )
 
     def _path(self, digest: str) -> Path:
@@ -251,11 +253,11 @@ class BuildService:
             )
         started = time.monotonic()
         try:
-            return self._made(path, order)
+            return self._run_compiler(path, order)
         finally:
             self.spent_s += time.monotonic() - started
 
-    def _made(self, path: Path, order: native.BuildOrder) -> Product:
+    def _run_compiler(self, path: Path, order: native.BuildOrder) -> Product:
         worker = self._server.worker("compiler", self._rules, self._scratch)
         worker.cancel = self._cancel
         text, library, listing = (
@@ -299,14 +301,14 @@ def _within(size: int, most: int) -> int:
     return size
 
 
-def _fitting(text: str) -> str:
+def _fit_packet(text: str) -> str:
     """As much of it as a packet takes, however its characters are written there."""
     while len(json.dumps(text)) > frames.MAX_PACKET // 2:
         text = text[: len(text) // 2]
     return text
 
 
-def _refused(order: native.BuildOrder) -> str:
+def _refusal(order: native.BuildOrder) -> str:
     """Why an order is not one for a compiler, "" for a good one."""
     if (line := _not_unicode(order.source)) is not None:
         return (
@@ -333,9 +335,9 @@ def _refused(order: native.BuildOrder) -> str:
     if order.language not in COMPILERS:
         there = " and ".join(COMPILERS)
         return f"there is no compiler for the language {order.language!r}; there are {there}"
-    if said := next(filter(None, (flags.refused(order.language, f) for f in order.flags)), ""):
-        return said
-    return COMPILERS[order.language].refused(order)
+    if refusal := next(filter(None, (flags.refusal(order.language, f) for f in order.flags)), ""):
+        return refusal
+    return COMPILERS[order.language].refusal(order)
 
 
 def _not_unicode(text: str) -> int | None:

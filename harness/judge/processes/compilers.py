@@ -66,7 +66,7 @@ class Compiler(ABC):
         """What else decides about a binary besides order and version."""
 
     @staticmethod
-    def refused(order: native.BuildOrder) -> str:
+    def refusal(order: native.BuildOrder) -> str:
         """Why an order is not one for this compiler, "" for a good one."""
         return ""
 
@@ -78,17 +78,17 @@ class Compiler(ABC):
     def product(self, listing: str) -> Product:
         """As `read_listing`; raises BuildFailed."""
         try:
-            found = self.read_listing(listing)
+            build_product = self.read_listing(listing)
         except (ValueError, RecursionError, Interfered) as error:
             raise BuildFailed(
                 f"the compiler's process reported what cannot be read: {error}"
             ) from error
-        if len(json.dumps(found.symbols)) > frames.MAX_PACKET // 2:
+        if len(json.dumps(build_product.symbols)) > frames.MAX_PACKET // 2:
             raise BuildFailed(
                 "the mangled names of the kernels are too long to be handed over; give them "
                 "shorter types, or fewer in one build"
             )
-        return found
+        return build_product
 
 
 class CppCompiler(Compiler):
@@ -120,7 +120,7 @@ class CppCompiler(Compiler):
         return _result(worker, reply)
 
     def read_listing(self, listing: str) -> Product:
-        return Product(inside=answers.inside(listing))
+        return Product(inside=answers.read_inside(listing))
 
     def own_flags(self) -> list[object]:
         return [native.DEFAULT_FLAGS, _cpu_flags()]
@@ -160,7 +160,7 @@ class CudaCompiler(Compiler):
         return [native.CUDA_FLAGS]
 
     @staticmethod
-    def refused(order: native.BuildOrder) -> str:
+    def refusal(order: native.BuildOrder) -> str:
         if _ARCHITECTURE.fullmatch(order.architecture):
             return ""
         return f"{order.architecture!r} is no architecture of a GPU; they look like sm_90a"
@@ -173,8 +173,8 @@ def compiler_version(compiler: str | None) -> str:
     """The first line of `--version`, "none" without a compiler."""
     if compiler is None:
         return "none"
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()[0] if done.stdout else compiler
+    process = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    return process.stdout.splitlines()[0] if process.stdout else compiler
 
 
 def _result(worker: Worker, reply: frames.Reply) -> CompileResult:

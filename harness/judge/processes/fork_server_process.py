@@ -70,22 +70,22 @@ class ForkServer:
             return
         self.close()
         # closed with this from now on, whatever fails
-        self._sock, theirs = frames.pair()
+        self._sock, server_end = frames.pair()
         self._sock.settimeout(120)
         self._ready = False
-        with theirs:
+        with server_end:
             self._process = subprocess.Popen(
                 [
                     *self._wrapper,
                     *python_command(
                         "harness.workers",
                         "fork_server.main",
-                        theirs.fileno(),
+                        server_end.fileno(),
                         self._preload,
                         self._compiled,
                     ),
                 ],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[server_end.fileno()],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -126,9 +126,9 @@ class ForkServer:
             raise frames.WorkerGone("closed")
         # for_worker: what the worker's object closes, passed_on: what is closed here in any case
         with contextlib.ExitStack() as for_worker, contextlib.ExitStack() as passed_on:
-            ours, theirs = frames.pair()
-            for_worker.enter_context(ours)
-            passed_on.enter_context(theirs)
+            judge_end, worker_end = frames.pair()
+            for_worker.enter_context(judge_end)
+            passed_on.enter_context(worker_end)
             status_r, status_w = os.pipe2(os.O_CLOEXEC)
             for_worker.callback(os.close, status_r)
             passed_on.callback(os.close, status_w)
@@ -150,7 +150,7 @@ class ForkServer:
                 "confinement": to_json(confinement),
                 "scratch": folder or scratch,
             }
-            frames.send(sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
+            frames.send(sock, request, [worker_end.fileno(), log_fd, status_w, text_fd])
             passed_on.close()
             frames.receive(sock)
             pid, root = self._find_processes(read_first_line(status_r), rules)
@@ -160,7 +160,7 @@ class ForkServer:
                 raise Refused(str(error)) from error
             for_worker.pop_all()
         return Worker(
-            ours, text, log_fd, pidfd, status_r,
+            judge_end, text, log_fd, pidfd, status_r,
             root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,
             kind=kind, sharing=self._sharing,
         )  # fmt: skip

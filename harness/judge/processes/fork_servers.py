@@ -34,7 +34,7 @@ class Servers:
         sharing: Callable[[DeviceFamily], Sharing | None] = lambda _: None,
     ) -> None:
         self._cache, self._scratch, self._sharing = cache, scratch, sharing
-        self._known: dict[tuple[str, ...], ForkServer] = {}
+        self._servers: dict[tuple[str, ...], ForkServer] = {}
 
     def bare(self, level: IsolationLevel) -> ForkServer:
         """One without any library."""
@@ -110,12 +110,12 @@ class Servers:
     ) -> ForkServer:
         inside = level == "bubblewrap"
         key = (name, "in bubblewrap", *readable) if inside else (name,)
-        like = [other for other in self._known if inside and other[:2] == key[:2]]
-        if key not in self._known and len(like) >= MOST_ALIKE:
-            self._known.pop(like[0]).close()
-        if key in self._known:
-            self._known[key] = self._known.pop(key)  # the last one that was asked for
-        if key not in self._known:
+        alike = [known_key for known_key in self._servers if inside and known_key[:2] == key[:2]]
+        if key not in self._servers and len(alike) >= MOST_ALIKE:
+            self._servers.pop(alike[0]).close()
+        if key in self._servers:
+            self._servers[key] = self._servers.pop(key)  # the last one that was asked for
+        if key not in self._servers:
             wrapper: list[str] = []
             if inside:
                 written = bubblewrap.folders(
@@ -124,7 +124,7 @@ class Servers:
                 wrapper = bubblewrap.wrapper(
                     (*readable_paths(), *readable), written, family.nodes()
                 )
-            self._known[key] = ForkServer(
+            self._servers[key] = ForkServer(
                 preload,
                 allocation=allocation,
                 environment=environment,
@@ -132,11 +132,11 @@ class Servers:
                 wrapper=wrapper,
                 sharing=self._sharing(family),
             )
-        return self._known[key]
+        return self._servers[key]
 
     def close(self) -> None:
         """End all of them, and with them their workers."""
-        for server in tuple(self._known.values()):  # a request that goes on may ask for one more
+        for server in tuple(self._servers.values()):  # a request that goes on may ask for one more
             server.close()
 
 

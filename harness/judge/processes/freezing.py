@@ -74,11 +74,11 @@ def aside(cpus: Sequence[int]) -> Iterator[None]:
 
 def descendants(root: int) -> list[int]:
     """Process ids below `root`, nearest first."""
-    found, new = [], [root]
+    pids, new = [], [root]
     while new:
         new = [child for pid in new for child in children(pid)]
-        found += new
-    return found
+        pids += new
+    return pids
 
 
 def parent_of(pid: int) -> int:
@@ -89,11 +89,11 @@ def parent_of(pid: int) -> int:
 
 def children(pid: int) -> list[int]:
     """Of all its threads."""
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, read(f"/proc/{pid}/task/{task}/children").split())
-    return found
+            pids += map(int, read(f"/proc/{pid}/task/{task}/children").split())
+    return pids
 
 
 def is_running(pid: int) -> bool:

@@ -24,21 +24,21 @@ TRACER = "compile-only: CUDA C++ is built for it and every launch of forward not
 INTERPRETED_SECONDS = 120.0
 _PROBE = """
 import json, os, sys
-found = {"interpreter": "", "backends": []}
+report = {"interpreter": "", "backends": []}
 try:
     import triton
     from triton.backends import backends
     import triton.runtime.driver, triton.compiler
-    found["version"] = triton.__version__
-    found["backends"] = sorted({"nvidia": "cuda", "amd": "hip"}.get(name, name) for name in backends)
+    report["version"] = triton.__version__
+    report["backends"] = sorted({"nvidia": "cuda", "amd": "hip"}.get(name, name) for name in backends)
 except Exception as error:
-    found["error"] = f"{type(error).__name__}: {error}"
+    report["error"] = f"{type(error).__name__}: {error}"
 try:
     import numpy
-    found["numpy"] = numpy.__version__
+    report["numpy"] = numpy.__version__
 except Exception as error:
-    found["interpreter"] = f"its interpreter needs numpy ({type(error).__name__}: {error})"
-print(json.dumps(found))
+    report["interpreter"] = f"its interpreter needs numpy ({type(error).__name__}: {error})"
+print(json.dumps(report))
 """  # noqa: E501
 
 
@@ -61,7 +61,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class TritonHere:
+class TritonSupport:
     """What this interpreter's Triton can do: `problem` says why it cannot be used at all,
     `interpreter` why not to verify."""
 
@@ -75,7 +75,7 @@ class TritonHere:
 _asking = threading.Lock()
 
 
-def triton_here() -> TritonHere:
+def triton_support() -> TritonSupport:
     """Found out once, by importing it in another process as the workers do: that takes two
     seconds."""
     with _asking:
@@ -83,56 +83,56 @@ def triton_here() -> TritonHere:
 
 
 @lru_cache(maxsize=1)
-def _ask_triton() -> TritonHere:
+def _ask_triton() -> TritonSupport:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-I", "-c", _PROBE],
             capture_output=True,
             text=True,
             timeout=120,
             check=True,
         )
-        found = json.loads(done.stdout.splitlines()[-1])
+        report = json.loads(process.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        return TritonHere(problem=f"importing triton failed: {error}")
-    problem = found.get("error", "")
+        return TritonSupport(problem=f"importing triton failed: {error}")
+    problem = report.get("error", "")
     if "No module named 'triton'" in problem:
         problem = "triton is not installed (pip install triton)"
-    return TritonHere(
-        found.get("version", ""),
-        found.get("numpy", ""),
-        tuple(found["backends"]),
+    return TritonSupport(
+        report.get("version", ""),
+        report.get("numpy", ""),
+        tuple(report["backends"]),
         problem,
-        problem or found["interpreter"],
+        problem or report["interpreter"],
     )
 
 
 def reports(device: str) -> tuple[TargetReport, ...]:
     """What Triton and CUDA's compilers add to the targets of a machine. device: the architecture of
     the GPU that is here ("sm_90"), "" without one."""
-    here = triton_here()
+    triton = triton_support()
     verify = TargetReport(
         "cpu",
-        "absent" if here.interpreter else "verify",
-        here.interpreter or INTERPRETER,
+        "absent" if triton.interpreter else "verify",
+        triton.interpreter or INTERPRETER,
         ("triton",),
     )
-    found = [verify]
+    targets = [verify]
     for name, architecture in ARCHITECTURES.items():
-        if here.problem or architecture.backend not in here.backends:
-            why = here.problem or f"this triton has no back end for {architecture.backend}"
-            found.append(TargetReport(name, "absent", why))
+        if triton.problem or architecture.backend not in triton.backends:
+            why = triton.problem or f"this triton has no back end for {architecture.backend}"
+            targets.append(TargetReport(name, "absent", why))
         elif name != f"cuda:{device}":
-            found.append(
+            targets.append(
                 TargetReport(
                     name,
                     "compile",
-                    f"{COMPILER}; triton {here.version}",
+                    f"{COMPILER}; triton {triton.version}",
                     ("triton",),
                     ("static facts",),
                 )
             )
-    return (*found, *_cuda_reports(device))
+    return (*targets, *_cuda_reports(device))
 
 
 def _cuda_reports(device: str) -> list[TargetReport]:
@@ -148,33 +148,37 @@ def _cuda_reports(device: str) -> list[TargetReport]:
 
 def interpreter(server: ForkServer, environment: Environment) -> Place:
     """Triton on a CPU. environment: the CPU's."""
-    here = triton_here()
+    triton = triton_support()
     facts = {
         **environment.facts,
-        "triton": here.version,
-        "numpy": here.numpy,
+        "triton": triton.version,
+        "numpy": triton.numpy,
         "verification": INTERPRETER,
     }
-    own = replace(
+    place_environment = replace(
         environment,
         device=f"{environment.device}:triton-interpreter",
         toolchain=(
-            f"triton {here.version} (interpreter), numpy {here.numpy}, {environment.toolchain}"
+            f"triton {triton.version} (interpreter), numpy {triton.numpy}, {environment.toolchain}"
         ),
         facts=facts,
     )
-    pretended = next(a for a in NVIDIA if a.name == "sm_90")
+    architecture = next(a for a in NVIDIA if a.name == "sm_90")
     # Few multiprocessors: host code that launches one program for each would otherwise keep the
     # interpreter busy for nothing.
-    device = {**pretended.describe_device(), "name": "Triton's interpreter", "multiprocessors": 4}
+    device = {
+        **architecture.describe_device(),
+        "name": "Triton's interpreter",
+        "multiprocessors": 4,
+    }
     return Place(
         "cpu",
         "verify",
         server,
-        own,
+        place_environment,
         "",
         "interpreted",
-        _answers(pretended, device),
+        _answers(architecture, device),
         INTERPRETED_SECONDS,
         INTERPRETER,
     )
@@ -183,26 +187,28 @@ def interpreter(server: ForkServer, environment: Environment) -> Place:
 def compiler(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
     """Triton for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
     CPU's."""
-    here, architecture = triton_here(), ARCHITECTURES[name]
-    own = replace(
+    triton, architecture = triton_support(), ARCHITECTURES[name]
+    place_environment = replace(
         environment,
         device=f"{name} (compiled for, not run)",
-        toolchain=f"triton {here.version}, {environment.toolchain}",
+        toolchain=f"triton {triton.version}, {environment.toolchain}",
         facts={
-            "triton": here.version,
+            "triton": triton.version,
             "product whose size host code is told": architecture.product,
         },
         allocation="",
     )
     answers = _answers(architecture, architecture.describe_device())
-    return Place(target, "compile", server, own, name, "capture", answers, note=COMPILER)
+    return Place(
+        target, "compile", server, place_environment, name, "capture", answers, note=COMPILER
+    )
 
 
 def tracer(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
     """CUDA C++ for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
     CPU's."""
     version, architecture = native.find_toolkit().version, ARCHITECTURES[name]
-    own = replace(
+    place_environment = replace(
         environment,
         device=f"{name} (compiled for, not run)",
         toolchain=f"{version}, {environment.toolchain}",
@@ -213,7 +219,7 @@ def tracer(server: ForkServer, environment: Environment, target: str, name: str)
         target,
         "compile",
         server,
-        own,
+        place_environment,
         name,
         "traced",
         _answers(architecture, architecture.describe_device()),

@@ -27,7 +27,7 @@ from ..errors import (
     WorkerFailed,
     WorkerTimeout,
 )
-from .answers import in_range, parsed, printable
+from .answers import check_range, parse, printable
 from .worker_status import count_oom_kills, is_readable, own_bytes, read_status
 
 LOG_BYTES = 256 * 1024
@@ -150,7 +150,7 @@ class Worker:
                 raise self._ending()
             try:
                 reply = frames.Reply.unpack(packet)
-                in_range(reply.values)
+                check_range(reply.values)
                 if reply.code == frames.MEMORY and len(fds) == 1 and self.on_memory is not None:
                     self.on_memory(reply.values[0], reply.values[1], fds[0])
                     return None, 0.0
@@ -192,7 +192,7 @@ class Worker:
         if not reply.text:
             return None
         try:
-            return parsed(self.read_text(reply))
+            return parse(self.read_text(reply))
         except Interfered as error:
             raise self._interference(str(error)) from error
 

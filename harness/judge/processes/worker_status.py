@@ -20,7 +20,7 @@ class PeakMemory:
 
     def __init__(self, root: int) -> None:
         self._root = root
-        self._known = {pid for pid in descendants(root) if _forget_peak(pid)}
+        self._reset_pids = {pid for pid in descendants(root) if _forget_peak(pid)}
 
     def most(self, lent: int) -> int:
         """Without what is mapped from files on a disk. lent: bytes of the judge's own memory files
@@ -29,7 +29,7 @@ class PeakMemory:
 
     def _of(self, pid: int, lent: int) -> int:
         sizes = _sizes(pid)
-        most = sizes.get("VmHWM" if pid in self._known else "VmRSS", 0)
+        most = sizes.get("VmHWM" if pid in self._reset_pids else "VmRSS", 0)
         return max(0, most - sizes.get("RssFile", 0) - min(lent, sizes.get("RssShmem", 0)))
 
 

@@ -37,8 +37,8 @@ class Screening:
             return case
         if case.name not in self._cases:
             self._task.pool(case.name)
-            described = self._task.describe_case(case)
-            self._cases[case.name] = screen_baselines(self._task, described, self._tell, 0.4)
+            case_facts = self._task.describe_case(case)
+            self._cases[case.name] = screen_baselines(self._task, case_facts, self._tell, 0.4)
         return self._cases[case.name]
 
 
@@ -143,12 +143,12 @@ def _median_us(handle: OpenTask, pool: CasePool, baseline: str) -> float:
 def _mismatch(pool: CasePool, slots: Slots, input_set: InputSet) -> str:
     """How the outputs of the first call differ from the reference's, "" where they do not."""
     outputs = slots.tensors(pool.outputs, 0)
-    for number, (output, allowed, framework) in enumerate(
+    for number, (output, allowance, framework) in enumerate(
         zip(outputs, pool.allowances, input_set.framework, strict=True)
     ):
         expected = input_set.expectation(number, output)
         finding = oracle.compare(
-            output, expected, replace(tolerance.widen(allowed), rule="rounding"), framework
+            output, expected, replace(tolerance.widen(allowance), rule="rounding"), framework
         )  # the user chose it
         if finding.signal is not None:
             return finding.detail

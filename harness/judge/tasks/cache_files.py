@@ -40,14 +40,14 @@ def read(path: Path) -> bytes:
 def _prune(folder: Path, newest: Path, most_files: int, most_bytes: int) -> None:
     """Other judges may do the same at this moment, so files may be gone already, and what is being
     written is not ours."""
-    found = []
+    entries = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError):
             about = file.stat()
             if file.suffix != _PART or time.time() - about.st_mtime > _LEFT_OVER_S:
-                found.append((file != newest, -about.st_mtime_ns, about.st_size, file))
-    held = 0
-    for number, (_, _, size, file) in enumerate(sorted(found)):
-        held += size
-        if number and (number >= most_files or held > most_bytes or file.suffix == _PART):
+                entries.append((file != newest, -about.st_mtime_ns, about.st_size, file))
+    total = 0
+    for number, (_, _, size, file) in enumerate(sorted(entries)):
+        total += size
+        if number and (number >= most_files or total > most_bytes or file.suffix == _PART):
             file.unlink(missing_ok=True)

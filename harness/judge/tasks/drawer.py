@@ -60,7 +60,7 @@ class Drawer:
         reply = self._worker.data(
             self._worker.ask("graph", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed)
         )
-        return answers.graph(reply)
+        return answers.read_graph(reply)
 
     def construct(self, pool: CasePool) -> None:
         """Construct the reference of a case that another process has described."""

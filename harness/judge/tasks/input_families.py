@@ -48,9 +48,9 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
         if input_set.finite:
             return "no input or no output of the task can show special values"
         same = all(
-            _same_kinds(e, own)
-            for e, own in zip(input_set.expected, input_set.framework, strict=True)
-            if own.is_floating_point()
+            _same_kinds(expected, output)
+            for expected, output in zip(input_set.expected, input_set.framework, strict=True)
+            if output.is_floating_point()
         )
         return (
             ""
@@ -64,13 +64,13 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
         return "the reference is not finite"
     import torch
 
-    for own, leaf in zip(input_set.framework, pool.outputs["leaves"], strict=True):
-        if leaf["dtype"] in tolerance.ROUNDOFF and not bool(torch.isfinite(own).all()):
+    for output, leaf in zip(input_set.framework, pool.outputs["leaves"], strict=True):
+        if leaf["dtype"] in tolerance.ROUNDOFF and not bool(torch.isfinite(output).all()):
             return "the framework itself overflows there"
-    for allowed, leaf, terms in zip(
+    for allowance, leaf, terms in zip(
         input_set.allowances, pool.outputs["leaves"], pool.reductions, strict=True
     ):
-        if leaf["dtype"] in tolerance.ROUNDOFF and allowed.framework_error > 64 * tolerance.floor(
+        if leaf["dtype"] in tolerance.ROUNDOFF and allowance.framework_error > 64 * tolerance.floor(
             leaf["dtype"], terms
         ):
             return "the framework itself is inaccurate there"

@@ -48,7 +48,7 @@ class OpenTask:
     screening_us: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     disturbance: str = ""  # what else used the device while baselines were screened, "" for nothing
-    verified: dict[tuple[str, ...], Any] = field(default_factory=dict)  # see verified_before
+    verdicts: dict[tuple[str, ...], Any] = field(default_factory=dict)  # see verdict_memory
     _baseline_worker: Worker | None = None
     _constructed: set[str] = field(default_factory=set)  # cases that it has
 
@@ -81,7 +81,7 @@ class OpenTask:
     @property
     def neighbours(self) -> dict[str, str]:
         """What the task takes from its folder besides its text: names and digests."""
-        return self.workers.known or {}
+        return self.workers.neighbours or {}
 
     def pool(self, name: str) -> CasePool:
         """The pool of a case, described and with its checking sets."""
@@ -93,7 +93,7 @@ class OpenTask:
         """The pool of a case, with layouts only where nobody has asked for more."""
         if name not in self.pools:
             pool = self.pools[name] = self.drawer.describe(name)
-            needed, free = _needed(pool), self.drawer.free_bytes()
+            needed, free = _needed_bytes(pool), self.drawer.free_bytes()
             if needed > free:
                 gc.collect()  # sets of a task that was refused hang in the cycles of its traceback
                 free = self.drawer.free_bytes()
@@ -188,7 +188,7 @@ class OpenTask:
         """Whether the timing sets of all cases together hold more memory than is reasonable."""
         return (
             sum(pool.timing_bytes for pool in self.pools.values())
-            > CROWDED_SHARE * host_memory.allowed()
+            > CROWDED_SHARE * host_memory.limit_bytes()
         )
 
     def release(self, name: str) -> None:
@@ -216,7 +216,7 @@ class OpenTask:
         bursts.forget()
 
 
-def _needed(pool: CasePool) -> int:
+def _needed_bytes(pool: CasePool) -> int:
     """Bytes without which a case cannot be judged: the sets that are held, and on a device what
     workers hold besides, and the parameters of both."""
     if not pool.shared:

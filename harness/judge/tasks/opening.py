@@ -44,16 +44,16 @@ def open_task(
     workers = TaskWorkers(machine, family, text)
     tell("open", "reading the task", 0.0)
     try:
-        worker, opened = workers.start(cancel)
+        worker, declaration = workers.start(cancel)
     except WorkerFailed as error:
         workers.close()
         raise TaskRefusedError(str(error)) from error
     except BaseException:
         workers.close()
         raise
-    handle = OpenTask(machine, family, workers, worker, opened, cancel)
+    handle = OpenTask(machine, family, workers, worker, declaration, cancel)
     if family.OWN_MEMORY:
-        reason = device_link.refused(worker)
+        reason = device_link.refusal(worker)
         handle.shared = not reason
         if reason:
             handle.notes.append(
@@ -80,7 +80,9 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         if not entry["held_out"]:
             tell("open", f"case {entry['name']}: shapes", 0.02)
             handle.describe(entry["name"])
-    handle.workers.known = handle.worker.data(handle.worker.ask("neighbours", seconds=TASK_SECONDS))
+    handle.workers.neighbours = handle.worker.data(
+        handle.worker.ask("neighbours", seconds=TASK_SECONDS)
+    )
     cases: list[Case] = []
     for number, entry in enumerate(declared):
         name = entry["name"]

@@ -61,7 +61,7 @@ class OpeningCache:
         except OSError as error:
             return CachedOpening(None, f"{path} cannot be read ({error.strerror})")
         try:
-            opened, lasts_s, was_timed, task = _decoded(data, key, text)
+            opened, lasts_s, was_timed, task = _decode(data, key, text)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             return CachedOpening(
                 None, f"{path} is damaged ({type(error).__name__}: {str(error)[:200]})"
@@ -143,7 +143,7 @@ class OpeningCache:
             "protocol": str(PROTOCOL_VERSION),
             "isolation": environment.isolation,
             "allocation": environment.allocation,
-            "packages": _names(_installed()),
+            "packages": _names(_installed_packages()),
             **{
                 f"fact {name}": value
                 for name, value in environment.facts.items()
@@ -153,7 +153,7 @@ class OpeningCache:
         }
 
 
-def _decoded(data: bytes, key: dict[str, str], text: TaskText) -> tuple[float, float, bool, Task]:
+def _decode(data: bytes, key: dict[str, str], text: TaskText) -> tuple[float, float, bool, Task]:
     entry: dict[str, Any] = json.loads(data)
     if entry["key"] != key:
         raise ValueError("it is of another task or machine")
@@ -197,7 +197,7 @@ def _companions(text: TaskText) -> list[str]:
         return []
 
 
-def _installed() -> list[str]:
+def _installed_packages() -> list[str]:
     """Packages that this interpreter could import, with their versions."""
     folders = [p for p in sys.path if os.path.isdir(p)]
     return [

@@ -34,8 +34,8 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
     )
     return [
         tolerance.derive(
-            wanted,
-            own,
+            expected,
+            framework,
             terms,
             rule,
             _growth(terms, input_set.family),
@@ -44,10 +44,10 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
             pointwise=pool.pointwise,
             single=single,
             times=NAMED_TIMES
-            if input_set.family == NAMED and wanted.numel() >= MANY_NAMED
+            if input_set.family == NAMED and expected.numel() >= MANY_NAMED
             else math.inf,
         )
-        for wanted, own, terms, steady, single, relief in zip(
+        for expected, framework, terms, steady, single, relief in zip(
             input_set.expected,
             input_set.framework,
             pool.reductions,
@@ -62,34 +62,37 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
 def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
     """What other draws of a family of timed sets may be off by, from one of them and, of uneven
     ones, from the plain ones."""
-    both = zip(pool.allowances, input_set.allowances, input_set.expected, strict=True)
+    outputs = zip(pool.allowances, input_set.allowances, input_set.expected, strict=True)
     if input_set.family == NAMED:
         return [
-            tolerance.widen(own, 1.0 if wanted.numel() >= MANY_NAMED else UNEVEN_FACTOR)
-            for _, own, wanted in both
+            tolerance.widen(allowance, 1.0 if expected.numel() >= MANY_NAMED else UNEVEN_FACTOR)
+            for _, allowance, expected in outputs
         ]
     factor = MOVED_FACTOR if input_set.family == MOVED else UNEVEN_FACTOR
-    return [tolerance.widen(tolerance.envelope(plain, own), factor) for plain, own, _ in both]
+    return [
+        tolerance.widen(tolerance.envelope(plain, allowance), factor)
+        for plain, allowance, _ in outputs
+    ]
 
 
 def note_faint_elements(
     pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]
 ) -> None:
     """Ask more of the elements that drown in plain draws, in each the same or others."""
-    for number, allowed in enumerate(pool.allowances):
-        own = [distance.real(input_set.framework[number]) for input_set in plain]
-        if not own[0].is_floating_point() or allowed.rule == "equal":
+    for number, allowance in enumerate(pool.allowances):
+        framework = [distance.real(input_set.framework[number]) for input_set in plain]
+        if not framework[0].is_floating_point() or allowance.rule == "equal":
             continue
         draws = [
             distance.real(expected)
             for expected in (*(input_set.expected[number] for input_set in plain), again[number])
         ]
-        below = max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
-        groups = small_values.find(draws, own, below)
-        ratio = allowed.norm / allowed.framework_error if allowed.framework_error else 1.0
+        below = max(allowance.element, allowance.least / max(distance.rms(draws[0]), 1e-300))
+        groups = small_values.find(draws, framework, below)
+        ratio = allowance.norm / allowance.framework_error if allowance.framework_error else 1.0
         ratio = max(small_values.FACTOR, ratio)
-        by_value = decades.find(draws[: len(own)], own, below, ratio)
-        pool.allowances[number] = replace(allowed, faint=groups, decades=by_value)
+        by_value = decades.find(draws[: len(framework)], framework, below, ratio)
+        pool.allowances[number] = replace(allowance, faint=groups, decades=by_value)
         for input_set in plain:
             input_set.allowances[number] = replace(
                 input_set.allowances[number], faint=groups, decades=by_value

@@ -76,20 +76,20 @@ class SetMaker:
         """Sets of these families for one timed burst, with expectations in the outputs' own
         dtypes."""
         calls, stride = len(families), max(pool.input_bytes, memory_files.PAGE)
-        chosen = (
+        numbers = (
             list(range(len(pool.outputs["leaves"])))
             if pool.bitwise
             else integer_tensors(pool.outputs)
         )
         outputs = calls * pool.slot_bytes
         slacks = [rounding_slack(pool, family) for family in families]
-        other_sizes = [outputs] * (bool(chosen) + (len(rounding.SIDES) if slacks[0] else 0))
+        other_sizes = [outputs] * (bool(numbers) + (len(rounding.SIDES) if slacks[0] else 0))
         inputs, *results = self._allocate(calls * stride, outputs, *other_sizes)
         seeds = [secrets.randbits(48) for _ in range(calls)]
         arguments = {
             "case": pool.name, "seeds": seeds,
             "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
-            "framework": chosen,
+            "framework": numbers,
         }  # fmt: skip
         # they may be long: a file has room for as many, and for where the outputs lie
         text_bytes = len(json.dumps(pool.describe["inputs"])) + PLAIN_BYTES
@@ -99,17 +99,17 @@ class SetMaker:
             self._fill(
                 "make_group", [inputs, *results], calls * TASK_SECONDS, arguments, layouts_fd
             )
-            replies = answers.parsed(memory_files.read_all(layouts_fd).rstrip(b"\0"))
+            replies = answers.parse(memory_files.read_all(layouts_fd).rstrip(b"\0"))
         finally:
             os.close(layouts_fd)
         file = inputs.file()
-        expected, *others = (
-            self._place(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
+        expected, *computed = (
+            self._place(each.stack(pool.outputs, calls, pool.slot_bytes)) for each in results
         )
         framework = [
-            others[0][number] if number in chosen else None for number in range(len(expected))
+            computed[0][number] if number in numbers else None for number in range(len(expected))
         ]
-        alternatives = others[bool(chosen) :]
+        alternatives = computed[bool(numbers) :]
         # most often of all: then the same object, so that it is sent once
         common = replies[0]["layout"]
         text = json.dumps(common)  # compared as text, since 1 == True and 0.0 == -0.0

@@ -38,9 +38,9 @@ class SetMemory(ABC):
         """The tensors of a layout, in order."""
         return buffers.tensors(layout, self._memory())
 
-    def stacked(self, layout: Layout, count: int, stride: int) -> list[torch.Tensor]:
-        """Those of so many equal layouts; see buffers.stacked."""
-        return buffers.stacked(layout, self._memory(), count, stride)
+    def stack(self, layout: Layout, count: int, stride: int) -> list[torch.Tensor]:
+        """Those of so many equal layouts; see buffers.stack."""
+        return buffers.stack(layout, self._memory(), count, stride)
 
     @abstractmethod
     def _memory(self) -> Any:

@@ -75,17 +75,17 @@ class TaskWorkers:
     """Starts processes for one task on one device family, and hands what one has compiled to the
     next.
 
-    known: what the first of them took from the task's folder, names and digests, once that is
+    neighbours: what the first of them took from the task's folder, names and digests, once that is
     learned: the others must find the same."""
 
     def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText) -> None:
         self._machine, self._family, self.text = machine, family, text
-        self.known: dict[str, str] | None = None
+        self.neighbours: dict[str, str] | None = None
         self._stack = memory_files.create("stack", 0, fixed=False)
         key = hashlib.sha256(
             "\0".join((text.source, text.held_out, text.folder)).encode()
         ).hexdigest()
-        self._kept = machine.cache / "compiled" / f"{key[:32]}.tar"
+        self._cache_file = machine.cache / "compiled" / f"{key[:32]}.tar"
 
     def start(
         self, cancel: CancelToken | None = None, *, compiles: bool = False, allocation: bool = True
@@ -104,7 +104,7 @@ class TaskWorkers:
         compiled = b""
         if compiles:
             with contextlib.suppress(FileNotFoundError):
-                compiled = cache_files.read(self._kept)
+                compiled = cache_files.read(self._cache_file)
         texts = [
             memory_files.from_bytes("task", t)
             for t in (self.text.source.encode(), self.text.held_out.encode())
@@ -124,15 +124,17 @@ class TaskWorkers:
                 cpus=len(os.sched_getaffinity(0)),
                 device=self._family.TORCH_DEVICE,
                 patience_s=STACK_SHARE * TASK_SECONDS,
-                known=self.known,
+                neighbours=self.neighbours,
             )
-            opened: dict[str, Any] = worker.data(reply)
-            if self.known is not None and (changed := differing(self.known, opened["neighbours"])):
+            declaration: dict[str, Any] = worker.data(reply)
+            if self.neighbours is not None and (
+                changed := differing(self.neighbours, declaration["neighbours"])
+            ):
                 raise TaskRefusedError(
                     f"{self.text.lines.at()}: {changed} beside the task changed since it was "
                     "opened; open the task again"
                 )
-            return worker, opened
+            return worker, declaration
         except BaseException as error:
             reason = self.refusal(error, worker)
             worker.close()
@@ -146,11 +148,11 @@ class TaskWorkers:
         from the sandbox and goes back."""
         fd = memory_files.create("compiled", 0, fixed=False)
         try:
-            said = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
-            size = said.get("bytes") if isinstance(said, dict) else None
+            reply = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
+            size = reply.get("bytes") if isinstance(reply, dict) else None
             if isinstance(size, int) and 0 < size <= compile_cache.MOST_BYTES:
                 cache_files.write(
-                    self._kept,
+                    self._cache_file,
                     os.pread(fd, size, 0),
                     most_files=MOST_KEPT,
                     most_bytes=MOST_KEPT_BYTES,
@@ -174,10 +176,10 @@ class TaskWorkers:
                 f"{lines.at()}: the task's process broke the evaluator's protocol ({error}); leave "
                 "inherited descriptors alone"
             )
-        if isinstance(error, WorkerDied) and error.held:
+        if isinstance(error, WorkerDied) and error.held_bytes:
             return (
                 f"{self._where(lines)}: the task {error}; a task may hold "
-                f"{host_memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
+                f"{host_memory.limit_bytes() / 2**30:.1f} GiB here. Use smaller shapes."
             )
         if isinstance(error, WorkerDied) and error.signal_number == 9 and error.starved:
             return (
@@ -189,10 +191,10 @@ class TaskWorkers:
         if isinstance(error, WorkerDied):
             exited = lines.ending and (error.exit_code is not None or error.signal_number == 9)
             where = f"{lines.filename}, line {lines.ending}" if exited else self._where(lines)
-            said = worker.log()[-800:].strip()
+            log = worker.log()[-800:].strip()
             return (
                 f"{where}: the task's process {error}; a task must not end its process. It "
-                f"printed: {said or 'nothing'}"
+                f"printed: {log or 'nothing'}"
             )
         return ""
 
@@ -217,8 +219,8 @@ class TaskWorkers:
         os.close(self._stack)
 
 
-def differing(known: dict[str, str], found: dict[str, str]) -> str:
+def differing(first: dict[str, str], second: dict[str, str]) -> str:
     """The names under which two processes took different contents from a task's folder."""
     return ", ".join(
-        sorted(name for name in {*known, *found} if known.get(name) != found.get(name))
+        sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
     )

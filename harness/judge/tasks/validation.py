@@ -137,17 +137,17 @@ def _fakes(
     sets = [input_set.expected[number] for input_set in _judging(pool)]
     first = float(sets[0].double().mean()) if sets[0].numel() else 0.0
 
-    def filled(expected: torch.Tensor, value: float) -> torch.Tensor:
+    def fill(expected: torch.Tensor, value: float) -> torch.Tensor:
         return (
             torch.tensor(value, dtype=torch.float64, device=expected.device)
             .to(dtype)
             .expand(expected.shape)
         )
 
-    yield "zeros", lambda n: filled(sets[n], 0.0)
-    yield "a constant", lambda n: filled(sets[n], first)
+    yield "zeros", lambda n: fill(sets[n], 0.0)
+    yield "a constant", lambda n: fill(sets[n], first)
     if sets[0].numel() > 1:
-        yield "their mean", lambda n: filled(sets[n], float(sets[n].double().mean()))
+        yield "their mean", lambda n: fill(sets[n], float(sets[n].double().mean()))
     yield "the outputs for other inputs", lambda n: sets[1 if n == 0 else 0].to(dtype)
     for position, tensor in enumerate(inputs[0]):
         if tensor.dtype == dtype:
@@ -168,48 +168,54 @@ def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch
     import torch
 
     rows = expected.reshape(-1, expected.shape[-1] if expected.dim() > 1 else 1)
-    chosen = random.sample(range(len(rows)), len(rows) // ROWS_COMPUTED)
+    sample = random.sample(range(len(rows)), len(rows) // ROWS_COMPUTED)
     computed = (
-        rows[chosen] if rows.is_floating_point() or rows.is_complex() else rows[chosen].double()
+        rows[sample] if rows.is_floating_point() or rows.is_complex() else rows[sample].double()
     )
-    others = computed.mean(0) if spread else torch.zeros_like(computed[0])
+    filler = computed.mean(0) if spread else torch.zeros_like(computed[0])
     # of eight bits little can be assigned
     work = torch.float32 if dtype.is_floating_point and dtype.itemsize < 2 else dtype
-    made_up = others.to(work).repeat(len(rows), 1)
-    made_up[chosen] = computed.to(work)
+    made_up = filler.to(work).repeat(len(rows), 1)
+    made_up[sample] = computed.to(work)
     return made_up.reshape(expected.shape).to(dtype)
 
 
 def _views(
-    input_shape: tuple[int, ...], wanted: tuple[int, ...]
+    input_shape: tuple[int, ...], output_shape: tuple[int, ...]
 ) -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
     """What can be had from a tensor of one shape in another without computing: axes permuted,
     reshaped, cut, repeated."""
-    if _count(input_shape) == _count(wanted):
+    if _count(input_shape) == _count(output_shape):
         orders = (
             itertools.permutations(range(len(input_shape)))
             if len(input_shape) <= MOST_AXES
             else iter([tuple(range(len(input_shape)))])
         )
         for order in orders:
-            yield lambda t, o=order: t.permute(o).reshape(wanted)  # type: ignore[misc]
+            yield lambda t, o=order: t.permute(o).reshape(output_shape)  # type: ignore[misc]
         return
     differing = (
-        [a for a, (g, w) in enumerate(zip(input_shape, wanted)) if g != w]  # noqa: B905
-        if len(input_shape) == len(wanted)
+        [a for a, (g, w) in enumerate(zip(input_shape, output_shape)) if g != w]  # noqa: B905
+        if len(input_shape) == len(output_shape)
         else []
     )
-    if len(differing) == 1 and (axis := differing[0]) >= 0 and 0 < wanted[axis] < input_shape[axis]:
-        length = wanted[axis]
+    if (
+        len(differing) == 1
+        and (axis := differing[0]) >= 0
+        and 0 < output_shape[axis] < input_shape[axis]
+    ):
+        length = output_shape[axis]
         for start in {0, input_shape[axis] - length}:
             yield lambda t, s=start: t.narrow(axis, s, length)  # type: ignore[misc]
     for axis in range(len(input_shape)):
-        if input_shape[:axis] + input_shape[axis + 1 :] == wanted:
+        if input_shape[:axis] + input_shape[axis + 1 :] == output_shape:
             for index in (0, -1):
                 yield lambda t, a=axis, i=index: t.select(a, i)  # type: ignore[misc]
-    padded = (1,) * (len(wanted) - len(input_shape)) + input_shape
-    if len(padded) == len(wanted) and all(p in (1, w) for p, w in zip(padded, wanted, strict=True)):
-        yield lambda t: t.expand(wanted)
+    padded = (1,) * (len(output_shape) - len(input_shape)) + input_shape
+    if len(padded) == len(output_shape) and all(
+        p in (1, w) for p, w in zip(padded, output_shape, strict=True)
+    ):
+        yield lambda t: t.expand(output_shape)
 
 
 def _count(shape: tuple[int, ...]) -> int:

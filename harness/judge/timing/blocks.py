@@ -87,7 +87,7 @@ def time_case(
         return context.guard(f"case {case.name}, timed", worker, measure)
     except timed_outputs.WrongWhenTimed as wrong:
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
-        raise wrong_when_timed(wrong, when) from wrong
+        raise timed_failure(wrong, when) from wrong
     finally:
         pool.release()  # no other process sees these inputs
         if changes:
@@ -97,11 +97,11 @@ def time_case(
         )
 
 
-def wrong_when_timed(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
+def timed_failure(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
     """The failure that ends the evaluation."""
-    text, found = f"{wrong} (right while it was checked, {when})", wrong.finding
-    signal = Signal(found.signal or "wrong.values", text)
-    return Failure("incorrect", text, (signal,), wrong=(wrong.case, found))
+    text, finding = f"{wrong} (right while it was checked, {when})", wrong.finding
+    signal = Signal(finding.signal or "wrong.values", text)
+    return Failure("incorrect", text, (signal,), wrong=(wrong.case, finding))
 
 
 def report(times: case_times.CaseTimes) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def report(times: case_times.CaseTimes) -> dict[str, Any]:
     measured again."""
     baseline = next(iter(times.blocks[0].pairs), "") if times.blocks else ""
     noise = causes.explain(times, baseline)
-    counted = [
+    states = [
         {
             "before": b.before.facts,
             "after": b.after.facts,
@@ -117,15 +117,15 @@ def report(times: case_times.CaseTimes) -> dict[str, Any]:
         }
         for b in times.blocks
     ]
-    return {"repeated": times.repeated, "counted": counted, "ratios": list(noise.ratios)}
+    return {"repeated": times.repeated, "counted": states, "ratios": list(noise.ratios)}
 
 
 def doubts(case: str, times: case_times.CaseTimes) -> list[Signal]:
     """What disturbed blocks that count, though it was tried again."""
-    found: dict[str, list[str]] = {}
+    texts_by_signal: dict[str, list[str]] = {}
     for block in times.blocks:
         for name, text in {d.signal: d.text for d in block.disturbances}.items():
-            found.setdefault(name, []).append(text)
+            texts_by_signal.setdefault(name, []).append(text)
     return [
         Signal(
             name,
@@ -133,5 +133,5 @@ def doubts(case: str, times: case_times.CaseTimes) -> list[Signal]:
             f"{times.repeated} were measured again; {texts[-1]}",
             {"disturbed": float(len(texts)), "repeated": float(times.repeated)},
         )
-        for name, texts in found.items()
+        for name, texts in texts_by_signal.items()
     ]

@@ -37,56 +37,54 @@ def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
     """Of the blocks of a case that count. baseline: whose pairs are compared."""
     if not times.pairs(baseline):
         return Noise((), ())
-    pairs, blocks = times.confirmed(baseline), times.blocks
+    pairs, blocks = times.confirmed_pairs(baseline), times.blocks
     ratios = tuple(median([b / c for b, c in process]) for process in pairs)
     causes = [
-        *_one_apart(ratios, pairs),
-        *_of_a_side("the baseline", [[b for b, _ in process] for process in pairs]),
+        *_outlier(ratios, pairs),
+        *_side_causes("the baseline", [[b for b, _ in process] for process in pairs]),
     ]
-    causes += _of_a_side("the candidate", [[c for _, c in process] for process in pairs])
-    causes += _faults("the candidate", blocks, lambda block: block.faults)
-    causes += _faults("the baseline", blocks, lambda block: block.baseline_faults)
-    causes += _clocks([block.after.core_mhz for block in blocks if block.after.core_mhz])
+    causes += _side_causes("the candidate", [[c for _, c in process] for process in pairs])
+    causes += _fault_causes("the candidate", blocks, lambda block: block.faults)
+    causes += _fault_causes("the baseline", blocks, lambda block: block.baseline_faults)
+    causes += _clock_causes([block.after.core_mhz for block in blocks if block.after.core_mhz])
     causes += {each.signal: each.text for block in blocks for each in block.disturbances}.values()
     return Noise(ratios, tuple(causes))
 
 
-def _one_apart(
-    ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, float]]]
-) -> list[str]:
+def _outlier(ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, float]]]) -> list[str]:
     """One process of several whose ratio is far from those of all others, which agree; and which
     side of it is unusual."""
     if len(ratios) < 3:
         return []
     ordered = sorted(range(len(ratios)), key=lambda number: ratios[number])
-    for odd, rest in ((ordered[0], ordered[1:]), (ordered[-1], ordered[:-1])):
-        others = [ratios[number] for number in rest]
-        away = max(ratios[odd] / max(others), min(others) / ratios[odd])
-        if away > APART and max(others) / min(others) < APART:
-            beside = [
+    for odd, remainder in ((ordered[0], ordered[1:]), (ordered[-1], ordered[:-1])):
+        other_ratios = [ratios[number] for number in remainder]
+        away = max(ratios[odd] / max(other_ratios), min(other_ratios) / ratios[odd])
+        if away > APART and max(other_ratios) / min(other_ratios) < APART:
+            factors = [
                 median([pair[side] for pair in pairs[odd]])
-                / median([pair[side] for n in rest for pair in pairs[n]])
+                / median([pair[side] for n in remainder for pair in pairs[n]])
                 for side in (0, 1)
             ]
-            side = 0 if abs(beside[0] - 1) > abs(beside[1] - 1) else 1
+            side = 0 if abs(factors[0] - 1) > abs(factors[1] - 1) else 1
             who = ("the baseline", "the candidate")[side]
             return [
                 (
                     f"process {odd + 1} of {len(ratios)} stands alone: {who} took "
-                    f"{beside[side]:.2f} times as long there as in the others"
+                    f"{factors[side]:.2f} times as long there as in the others"
                 )
             ]
     return []
 
 
-def _of_a_side(who: str, processes: Sequence[Sequence[float]]) -> list[str]:
+def _side_causes(who: str, processes: Sequence[Sequence[float]]) -> list[str]:
     """Whether a side has two speeds, drifts, or scatters."""
     times = [us for process in processes for us in process]
     if len(times) < 8:
         return []
     ordered = sorted(times)
     fast, slow = _halves(ordered)
-    if slow and median(slow) > SPEEDS * median(fast) and _narrow(fast) and _narrow(slow):
+    if slow and median(slow) > SPEEDS * median(fast) and _is_narrow(fast) and _is_narrow(slow):
         return [
             (
                 f"{who} has two speeds: {median(fast):.4g} us in {len(fast)} of {len(times)} "
@@ -109,28 +107,28 @@ def _halves(ordered: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]
     return ordered[:place], ordered[place:]
 
 
-def _narrow(times: Sequence[float]) -> bool:
+def _is_narrow(times: Sequence[float]) -> bool:
     return statistics.quantile(times, 0.75) <= NARROW * statistics.quantile(times, 0.25)
 
 
-def _clocks(mhz: Sequence[int]) -> list[str]:
+def _clock_causes(mhz: Sequence[int]) -> list[str]:
     """The clock of a core that is busy moves with heat, and with what its neighbours do."""
     if len(mhz) < 2 or max(mhz) <= CLOCKS * min(mhz):
         return []
     return [f"the core ran at {min(mhz)} MHz in one process and at {max(mhz)} MHz in another"]
 
 
-def _faults(
+def _fault_causes(
     who: str, blocks: Sequence[case_times.Block], of: Callable[[case_times.Block], Sequence[float]]
 ) -> list[str]:
     """Page faults in some bursts and not in others: memory that is fresh here and used there."""
-    found = [faults for block in blocks for faults in of(block)]
-    some = [faults for faults in found if faults > FAULTS]
-    if not some or len(some) == len(found):
+    counts = [faults for block in blocks for faults in of(block)]
+    high_counts = [faults for faults in counts if faults > FAULTS]
+    if not high_counts or len(high_counts) == len(counts):
         return []
     return [
         (
-            f"{who} met {median(some):.0f} page faults a call in {len(some)} of {len(found)} "
-            "bursts, and none in the others"
+            f"{who} met {median(high_counts):.0f} page faults a call in {len(high_counts)} of "
+            f"{len(counts)} bursts, and none in the others"
         )
     ]

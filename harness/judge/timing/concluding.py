@@ -51,15 +51,17 @@ def conclude(
 ) -> Conclusion:
     """The result of a timed case over its strongest baseline. case: with its screening. result: of
     its outputs."""
-    own, family = times[case.name], context.task.family
-    by_judge, best = own.nothing_us is not None, strongest(own)
-    if not by_judge and (failure := _of_clocks(context, case, own)):
+    case_times, family = times[case.name], context.task.family
+    by_judge, best = case_times.nothing_us is not None, strongest(case_times)
+    if not by_judge and (failure := _clock_failure(context, case, case_times)):
         return Conclusion(result, failure=failure)
-    compared = compare(context, times, case.name, best, rng)
-    latency_us = statistics.median([us for process in own.confirmed(best) for _, us in process])
-    signals = blocks.doubts(case.name, own)
-    roofline_us, plausible_us = _bounds_us(context, case, own, latency_us)
-    if not context.ablating and (failure := _of_speed(context, case, latency_us)):
+    comparison = compare(context, times, case.name, best, rng)
+    latency_us = statistics.median(
+        [us for process in case_times.confirmed_pairs(best) for _, us in process]
+    )
+    signals = blocks.doubts(case.name, case_times)
+    roofline_us, plausible_us = _bounds_us(context, case, case_times, latency_us)
+    if not context.ablating and (failure := _speed_failure(context, case, latency_us)):
         return Conclusion(result, tuple(signals), failure)
     if _is_implausible(latency_us, plausible_us):
         text = (
@@ -67,37 +69,37 @@ def conclude(
             "its bytes, or its operations in the narrowest format, take at the measured rates"
         )
         signals.append(Signal("suspect.implausible_speed", text))
-    compared, why = _vouched(context, case, compared, times, latency_us)
+    comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
-    prepared_us = _prepared_us(context, own, case.name, best)
-    signals += _doubted(case, compared, open_us, prepared_us, latency_us)
+    prepared_us = _prepared_us(context, case_times, case.name, best)
+    signals += _doubts(case, comparison, open_us, prepared_us, latency_us)
     concluded = replace(
         result,
-        speedup=compared.speedup,
-        interval=compared.interval,
-        verdict=compared.verdict,
+        speedup=comparison.speedup,
+        interval=comparison.interval,
+        verdict=comparison.verdict,
         baseline=best,
-        baselines=medians(own),
+        baselines=medians(case_times),
         latency_us=latency_us,
         clock="judge" if by_judge else "candidate",
         open_us=open_us,
-        warm_us=own.median_of("warm_us", ""),
-        baseline_warm_us=own.median_of("warm_us", best),
-        end_to_end_us=own.median_of("end_to_end_us", ""),
-        baseline_end_to_end_us=own.median_of("end_to_end_us", best),
-        dispatch_us=own.median_of("dispatch_us", ""),
-        launch_us=statistics.median(own.all("launch_us")),
+        warm_us=case_times.median_of("warm_us", ""),
+        baseline_warm_us=case_times.median_of("warm_us", best),
+        end_to_end_us=case_times.median_of("end_to_end_us", ""),
+        baseline_end_to_end_us=case_times.median_of("end_to_end_us", best),
+        dispatch_us=case_times.median_of("dispatch_us", ""),
+        launch_us=statistics.median(case_times.all("launch_us")),
         roofline_fraction=min(roofline_us, latency_us) / latency_us if roofline_us else None,
-        pairs=compared.pairs,
-        detail=_why_raised(context, own, best),
-        nothing_us=_nothing_us(context, own),
-        page_faults=statistics.median(own.all("faults")),
-        baseline_page_faults=statistics.median(own.all("baseline_faults")),
-        host_peak_bytes=own.most("host_bytes", ""),
-        baseline_host_peak_bytes=own.most("host_bytes", best),
-        device_peak_bytes=own.most("device_bytes", ""),
-        baseline_device_peak_bytes=own.most("device_bytes", best),
+        pairs=comparison.pairs,
+        detail=_reason_for_raise(context, case_times, best),
+        nothing_us=_nothing_us(context, case_times),
+        page_faults=statistics.median(case_times.all("faults")),
+        baseline_page_faults=statistics.median(case_times.all("baseline_faults")),
+        host_peak_bytes=case_times.most("host_bytes", ""),
+        baseline_host_peak_bytes=case_times.most("host_bytes", best),
+        device_peak_bytes=case_times.most("device_bytes", ""),
+        baseline_device_peak_bytes=case_times.most("device_bytes", best),
         threads=1,
         allocation=context.machine.environment_of(family).allocation,
     )
@@ -112,7 +114,7 @@ def compare(
     """Under what is known of this device, and of a search's one baseline process."""
     family = context.task.family
     return statistics.compare(
-        times[case].confirmed(baseline),
+        times[case].confirmed_pairs(baseline),
         family.MARGIN,
         rng,
         baselines=0 if context.confirming else baseline_processes(context, times),
@@ -124,11 +126,13 @@ def compare(
 def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
     """By how much a call may be longer than its figure; of what is joined the most, since rounds
     keep the doubt under which they were measured."""
-    own = times[case]
+    case_times = times[case]
     earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
     return max(
         earlier,
-        own.open_us + own.alone_open_us(baseline) + _prepared_us(context, own, case, baseline),
+        case_times.open_us
+        + case_times.alone_open_us(baseline)
+        + _prepared_us(context, case_times, case, baseline),
     )
 
 
@@ -157,22 +161,22 @@ def drift(context: StageContext, case: Case, times: CaseTimes) -> float:
     by_judge = times.nothing_us is not None and not context.task.family.SYNCHRONOUS
     if not by_judge or name not in case.baselines_us:
         return 1.0
-    own = statistics.median([us for process in times.pairs(name) for us, _ in process])
-    factor = own / case.baselines_us[name]
+    baseline_us = statistics.median([us for process in times.pairs(name) for us, _ in process])
+    factor = baseline_us / case.baselines_us[name]
     return factor if max(factor, 1 / factor) > DRIFT else 1.0
 
 
 def baseline_processes(context: StageContext, times: Times) -> int:
     """How many processes of the baselines stood beside the candidate's."""
     earlier = context.request.earlier
-    own = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
-    return own + (earlier.baselines if earlier.rounds else 0)
+    count = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
+    return count + (earlier.baselines if earlier.rounds else 0)
 
 
 def strongest(times: CaseTimes) -> str:
     """The baseline with the lowest median."""
-    found = medians(times)
-    return min(found, key=lambda name: found[name])
+    baselines = medians(times)
+    return min(baselines, key=lambda name: baselines[name])
 
 
 def medians(times: CaseTimes) -> dict[str, float]:
@@ -180,12 +184,12 @@ def medians(times: CaseTimes) -> dict[str, float]:
     names = list(times.blocks[0].pairs)
     rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
     return {
-        b: statistics.median([pair[0] for process in some for pair in process])
-        for b, some in rounds.items()
+        b: statistics.median([pair[0] for process in processes for pair in process])
+        for b, processes in rounds.items()
     }
 
 
-def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure | None:
+def _clock_failure(context: StageContext, case: Case, times: CaseTimes) -> Failure | None:
     """Where the candidate's own clock gives the figure, and the judge's disagrees."""
     copying_us = roofline.copying_us(case, context.machine.ceilings_of(context.task.family))
     if not times.clock_disagrees(copying_us):
@@ -199,7 +203,7 @@ def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure |
 
 
 def _bounds_us(
-    context: StageContext, case: Case, own: CaseTimes, latency_us: float
+    context: StageContext, case: Case, times: CaseTimes, latency_us: float
 ) -> tuple[float, float]:
     """The roofline of a case, by the ceilings that the diagnosis names as well, and the least time
     that is plausible; 0 for none. What a baseline reached can be reached; and ceilings that a
@@ -208,18 +212,18 @@ def _bounds_us(
     if not case.roofline_time_us:
         return 0.0, 0.0
     family, working_set = context.task.family, context.task.pools[case.name].working_set
-    reached = medians(own).values()
+    reached = medians(times).values()
 
     def bounds(ceilings: Ceilings) -> tuple[float, float]:
         least_us = roofline.roofline_time_us(case, ceilings, working_set)
         plausible_us = roofline.plausible_us(case, ceilings, working_set, family.NARROW_FACTOR)
         return min([least_us, *reached]), min([plausible_us, *reached])
 
-    found = bounds(context.machine.ceilings_of(family))
-    if _is_implausible(latency_us, found[1]) or latency_us < _floor_us(context, case):
+    limits = bounds(context.machine.ceilings_of(family))
+    if _is_implausible(latency_us, limits[1]) or latency_us < _floor_us(context, case):
         with context.lock.hold(context.cancel):
-            found = bounds(context.machine.ceilings_again(family))
-    return found
+            limits = bounds(context.machine.ceilings_again(family))
+    return limits
 
 
 def _floor_us(context: StageContext, case: Case) -> float:
@@ -229,7 +233,7 @@ def _floor_us(context: StageContext, case: Case) -> float:
     return roofline.impossible_us(case, ceilings) if case.bytes_written else 0.0
 
 
-def _of_speed(context: StageContext, case: Case, latency_us: float) -> Failure | None:
+def _speed_failure(context: StageContext, case: Case, latency_us: float) -> Failure | None:
     """Where nobody could have written the outputs."""
     floor_us = _floor_us(context, case)
     if latency_us >= floor_us:
@@ -245,18 +249,18 @@ def _is_implausible(latency_us: float, plausible_us: float) -> bool:
     return 1.0 < latency_us < 0.6 * plausible_us
 
 
-def _vouched(
+def _vouch(
     context: StageContext,
     case: Case,
-    compared: statistics.Comparison,
+    comparison: statistics.Comparison,
     times: Times,
     latency_us: float,
 ) -> tuple[statistics.Comparison, list[Signal]]:
     """The comparison without what cannot be vouched for, and why."""
     signals = []
     if numbers := context.task.pools[case.name].predictable:
-        if compared.verdict == "faster":
-            compared = replace(compared, verdict="inconclusive")
+        if comparison.verdict == "faster":
+            comparison = replace(comparison, verdict="inconclusive")
         text = (
             f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may "
             "be off by: a number known beforehand would pass for it, so no speed-up is vouched for"
@@ -273,27 +277,27 @@ def _vouched(
         signals.append(Signal("foreign_process", text, {"factor": factor}))
     # what slows the baseline down may be the candidate's; of the contended `doubts` tells
     if factor != 1.0 or is_contended(context, times, case.name):
-        known = min(compared.speedup, screened_us / latency_us)
-        compared = replace(
-            compared,
-            verdict="inconclusive" if compared.verdict == "faster" else compared.verdict,
-            speedup=known,
-            interval=(min(compared.interval[0], known), compared.interval[1]),
+        speedup = min(comparison.speedup, screened_us / latency_us)
+        comparison = replace(
+            comparison,
+            verdict="inconclusive" if comparison.verdict == "faster" else comparison.verdict,
+            speedup=speedup,
+            interval=(min(comparison.interval[0], speedup), comparison.interval[1]),
         )
-    return compared, signals
+    return comparison, signals
 
 
-def _doubted(
+def _doubts(
     case: Case,
-    compared: statistics.Comparison,
+    comparison: statistics.Comparison,
     open_us: float,
     prepared_us: float,
     latency_us: float,
 ) -> list[Signal]:
-    if not compared.doubted:
+    if not comparison.doubted:
         return []
     text = (
-        f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock "
+        f"case {case.name}: the figure is {comparison.speedup:.2f}x, but the judge's clock "
         f"leaves open whether a call takes up to {open_us:.1f} us more than {latency_us:.1f} us, "
         "so it is not called faster"
     )
@@ -312,14 +316,14 @@ def _nothing_us(context: StageContext, times: CaseTimes) -> float | None:
     return times.nothing_us[0]
 
 
-def _why_raised(context: StageContext, times: CaseTimes, baseline: str) -> str:
+def _reason_for_raise(context: StageContext, times: CaseTimes, baseline: str) -> str:
     """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is
     noise and says nothing of anyone."""
     family = context.task.family
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
     if times.unmeasured_factor(baseline) > family.MARGIN:
-        alone = statistics.median([own for process in times.pairs(baseline) for _, own in process])
+        alone = statistics.median([us for process in times.pairs(baseline) for _, us in process])
         return AHEAD.format(alone=alone)
-    said = WAITS if family.SYNCHRONOUS else UNCONFIRMED
-    return said if times.clock_factor > family.MARGIN else ""
+    reason = WAITS if family.SYNCHRONOUS else UNCONFIRMED
+    return reason if times.clock_factor > family.MARGIN else ""

@@ -50,23 +50,25 @@ def _all_cores(
 ) -> AllCores:
     """Against the strongest baseline of the verdict. With enough cores in as many fresh processes
     as a verdict takes, else in one."""
-    judged = len(cores) >= ENOUGH_CORES
+    is_verdict = len(cores) >= ENOUGH_CORES
     times = case_times.CaseTimes()
-    for _ in range(paired.PROCESSES if judged else 1):
+    for _ in range(paired.PROCESSES if is_verdict else 1):
         worker = start_worker(context, cores=cores)
         try:
             times.blocks.append(blocks.time_case(context, case, worker, [baseline], rng, cores))
         finally:
             worker.close()
-    processes = times.confirmed(baseline)
-    compared = statistics.compare(processes, context.task.family.MARGIN, rng, open_us=times.open_us)
+    processes = times.confirmed_pairs(baseline)
+    comparison = statistics.compare(
+        processes, context.task.family.MARGIN, rng, open_us=times.open_us
+    )
     return AllCores(
         len(cores),
-        statistics.median([own for pairs in processes for _, own in pairs]),
-        statistics.median([other for pairs in processes for other, _ in pairs]),
-        compared.speedup,
-        compared.interval if judged else None,
-        compared.verdict if judged else None,
+        statistics.median([candidate_us for pairs in processes for _, candidate_us in pairs]),
+        statistics.median([baseline_us for pairs in processes for baseline_us, _ in pairs]),
+        comparison.speedup,
+        comparison.interval if is_verdict else None,
+        comparison.verdict if is_verdict else None,
     )
 
 

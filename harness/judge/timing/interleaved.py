@@ -45,16 +45,16 @@ class Lost(Exception):
 
 @dataclass
 class _Side:
-    """A candidate in one block. found: microseconds a call, by round. kept: outputs that wait for
-    being verified."""
+    """A candidate in one block. round_us: microseconds a call. pending: outputs that wait for being
+    verified."""
 
     place: int
     context: StageContext
     worker: Worker
     slots: Slots
     storage: list[Any] = field(default_factory=list)
-    kept: list[tuple[Any, Group]] = field(default_factory=list)
-    found: list[float] = field(default_factory=list)
+    pending: list[tuple[Any, Group]] = field(default_factory=list)
+    round_us: list[float] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ def time_case(
     sides = []
     try:
         for place, (context, worker) in enumerate(zip(contexts, workers, strict=True)):
-            with _of(case, place, context, worker):
+            with _attribute_failures(case, place, context, worker):
                 slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
                 sides.append(_Side(place, context, worker, slots))
         task.drawer.set_state(pool, 0)
@@ -85,10 +85,10 @@ def time_case(
         try:
             return _CaseRounds(case, sides, baseline, rng).measure()
         except _WORKERS as error:  # between turns
-            gone = next((side for side in sides if _is_gone(side.worker)), None)
-            if gone is None:
+            lost_side = next((side for side in sides if _is_gone(side.worker)), None)
+            if lost_side is None:
                 raise
-            with _of(case, gone.place, gone.context, gone.worker):
+            with _attribute_failures(case, lost_side.place, lost_side.context, lost_side.worker):
                 raise error
     finally:
         pool.release()  # no other process sees these inputs
@@ -120,7 +120,7 @@ class _CaseRounds:
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
-        self._sides.blame = self._own
+        self._sides.blame = self._blame
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
@@ -138,7 +138,7 @@ class _CaseRounds:
         task, pool, context = self._task, self._pool, self._candidates[0].context
         pids = (*(side.worker.pid for side in self._candidates), task.baseline_worker.pid)
         roots = (*(side.worker.root for side in self._candidates), task.baseline_worker.root)
-        with self._own(self._baseline):
+        with self._blame(self._baseline):
             self._sides.compile(self._baseline)
         with context.lock.hold(context.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
@@ -157,20 +157,22 @@ class _CaseRounds:
             self._verify()
         if len(pool.halves) > 1:
             for side in self._candidates:
-                with self._own(side.name):
+                with self._blame(side.name):
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
             block.pairs = {
-                self._baseline: list(zip(self._of_baseline, self._by_name[name].found, strict=True))
+                self._baseline: list(
+                    zip(self._of_baseline, self._by_name[name].round_us, strict=True)
+                )
             }
         return list(self._blocks.values())
 
     def _change(self, state: int) -> None:
         for side in self._candidates:
-            with self._own(side.name):
+            with self._blame(side.name):
                 set_state(side.worker, self._pool, state)
-        with self._own(self._baseline):
+        with self._blame(self._baseline):
             Drawer(self._task.baseline_worker).take_state(self._pool, state)
 
     def _rounds(self, half: Half, turn: Turn) -> None:
@@ -179,7 +181,7 @@ class _CaseRounds:
         self._verify()
         self._half, pool, order = half, self._pool, list(self._names)
         for name in self._names:
-            with self._own(name):
+            with self._blame(name):
                 burst_ns = self._sides.settle(name, self._scratch, turn) * (
                     1 + pool.warm_calls / pool.calls
                 )
@@ -193,8 +195,8 @@ class _CaseRounds:
         for number in range(rounds):
             self._rng.shuffle(order)
             for name in order:
-                chosen = self._chosen(half.groups, name, number + offset)
-                self._note(name, self._timed(name, chosen, turn))
+                group = self._pick_group(half.groups, name, number + offset)
+                self._note(name, self._time_burst(name, group, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
@@ -203,18 +205,18 @@ class _CaseRounds:
         for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
             for name in order:
-                chosen = self._chosen(alone, name, number)
-                us = self._timed(name, chosen, turn).inside_ns / 1e3
-                for own, block in self._blocks.items():
-                    if name in (own, self._baseline):
-                        block.alone_us.setdefault("" if name == own else name, []).append(us)
+                group = self._pick_group(alone, name, number)
+                us = self._time_burst(name, group, turn).inside_ns / 1e3
+                for side_name, block in self._blocks.items():
+                    if name in (side_name, self._baseline):
+                        block.alone_us.setdefault("" if name == side_name else name, []).append(us)
         for side in self._candidates:
-            with self._own(side.name):
+            with self._blame(side.name):
                 timed_outputs.raise_if_changed(
                     self._case.name, self._sides.outputs_are_intact(side.name)
                 )
 
-    def _chosen(self, groups: Sequence[Group], name: str, number: int) -> Group:
+    def _pick_group(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """The sets of a side in a round. Candidates of one author could tell each other what comes
         out: a number of descriptors or of pages is seen by all processes of a machine."""
         count = len(self._candidates)
@@ -223,15 +225,15 @@ class _CaseRounds:
         place, later = (side.place, 0) if side else (number % count, max(1, rounds // 2))
         return groups[(number + later) % rounds * count + place]
 
-    def _timed(self, name: str, chosen: Group, turn: Turn) -> Burst:
+    def _time_burst(self, name: str, group: Group, turn: Turn) -> Burst:
         side = self._by_name.get(name)
-        place = self._scratch if side is None else side.storage[len(side.kept)]
-        with self._own(name):
-            result = self._sides.burst(name, chosen.sets, place, turn)
+        place = self._scratch if side is None else side.storage[len(side.pending)]
+        with self._blame(name):
+            result = self._sides.burst(name, group.sets, place, turn)
             if side is not None:
                 timed_outputs.raise_if_changed(self._case.name, result.intact)
-                side.kept.append((place, chosen))
-        if side is not None and len(side.kept) == len(side.storage):
+                side.pending.append((place, group))
+        if side is not None and len(side.pending) == len(side.storage):
             self._verify(side)
         return result
 
@@ -242,33 +244,33 @@ class _CaseRounds:
         if name == self._baseline:
             self._of_baseline.append(us)
         else:
-            self._by_name[name].found.append(us)
-        for own, block in self._blocks.items():
-            if name not in (own, self._baseline):
+            self._by_name[name].round_us.append(us)
+        for side_name, block in self._blocks.items():
+            if name not in (side_name, self._baseline):
                 continue
             if pool.one_by_one:
-                block.unmeasured_ns.setdefault("" if name == own else name, []).append(
+                block.unmeasured_ns.setdefault("" if name == side_name else name, []).append(
                     unmeasured_ns
                 )
             if name == self._baseline:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-            paired.note(block, result, pool.calls, candidate=name == own)
+            paired.note(block, result, pool.calls, candidate=name == side_name)
 
-    def _verify(self, *some: _Side) -> None:
+    def _verify(self, *sides: _Side) -> None:
         """Look at the outputs that wait for it."""
-        for side in some or self._candidates:
-            with self._own(side.name):
+        for side in sides or self._candidates:
+            with self._blame(side.name):
                 timed_outputs.verify_outputs(
                     self._case.name,
                     self._pool,
-                    side.kept,
+                    side.pending,
                     self._half,
                     side.slots,
                     self._task.drawer,
                 )
 
     @contextlib.contextmanager
-    def _own(self, name: str) -> Iterator[None]:
+    def _blame(self, name: str) -> Iterator[None]:
         """What a candidate does wrong is its own; what the baseline does is the evaluator's
         trouble."""
         side = self._by_name.get(name)
@@ -276,7 +278,7 @@ class _CaseRounds:
             if side is None:
                 yield
             else:
-                with _of(self._case, side.place, side.context, side.worker):
+                with _attribute_failures(self._case, side.place, side.context, side.worker):
                     yield
         except _WORKERS as error:
             raise paired.BaselineLost(
@@ -299,13 +301,15 @@ def losing(place: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _of(case: Case, place: int, context: StageContext, worker: Worker) -> Iterator[None]:
+def _attribute_failures(
+    case: Case, place: int, context: StageContext, worker: Worker
+) -> Iterator[None]:
     """Whatever goes wrong here is this candidate's failure."""
     try:
         with losing(place):
             yield
     except timed_outputs.WrongWhenTimed as wrong:
-        raise Lost(place, blocks.wrong_when_timed(wrong, "wrong while it was timed")) from wrong
+        raise Lost(place, blocks.timed_failure(wrong, "wrong while it was timed")) from wrong
     except _WORKERS as error:
         where = f"case {case.name}, timed"
         raise Lost(

@@ -90,7 +90,7 @@ class _Timing:
                     context.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
                 )
                 cases = (
-                    self._undecided()
+                    self._undecided_cases()
                     if more
                     else []
                     if context.confirming or process >= least
@@ -130,7 +130,7 @@ class _Timing:
 
     def _block(self, case: Case, baselines: list[str], fraction: float, *, hot: bool) -> Block:
         """One that counts: measured again where something else used the device."""
-        block, tries = self._measured(case, baselines, hot=hot), REPEATS_OF_ONE
+        block, tries = self._measure(case, baselines, hot=hot), REPEATS_OF_ONE
         while block.disturbances and self._repeats and tries:
             self._repeats, tries = self._repeats - 1, tries - 1
             self._times[case.name].repeated += 1
@@ -139,10 +139,10 @@ class _Timing:
             self._end()
             time.sleep(PAUSE_S)
             self._start()
-            block = self._measured(case, baselines, hot=hot)
+            block = self._measure(case, baselines, hot=hot)
         return block
 
-    def _measured(self, case: Case, baselines: list[str], *, hot: bool) -> Block:
+    def _measure(self, case: Case, baselines: list[str], *, hot: bool) -> Block:
         assert self._worker is not None
         return blocks.time_case(self._context, case, self._worker, baselines, self._rng, hot=hot)
 
@@ -158,12 +158,12 @@ class _Timing:
 
     def _conclude(self, case: Case) -> None:
         screened, result = self._screening.of(case), self._results[case.name]
-        found = concluding.conclude(self._context, screened, result, self._times, self._rng)
-        self._signals += found.signals
-        verdict = None if self._context.ablating else found.result.verdict
-        self._results[case.name] = replace(found.result, verdict=verdict)
-        if found.failure is not None:
-            raise found.failure
+        conclusion = concluding.conclude(self._context, screened, result, self._times, self._rng)
+        self._signals += conclusion.signals
+        verdict = None if self._context.ablating else conclusion.result.verdict
+        self._results[case.name] = replace(conclusion.result, verdict=verdict)
+        if conclusion.failure is not None:
+            raise conclusion.failure
 
     def _behind(self, processes: int) -> str:
         """Why a search need not go on timing a candidate that its first processes show far behind
@@ -171,11 +171,11 @@ class _Timing:
         context, best = self._context, self._context.request.best
         if context.request.renews or not best:
             return ""
-        compared = {name: self._compared(name) for name in self._times}
+        comparisons = {name: self._compare(name) for name in self._times}
         own_fitness = fitness(
             [
-                replace(self._results[name], speedup=found.speedup)
-                for name, found in compared.items()
+                replace(self._results[name], speedup=comparison.speedup)
+                for name, comparison in comparisons.items()
             ]
         )
         if (
@@ -189,17 +189,21 @@ class _Timing:
             "not timed any further"
         )
 
-    def _undecided(self) -> list[Case]:
+    def _undecided_cases(self) -> list[Case]:
         """Cases whose interval does not decide yet, but for held-out ones, which decide nothing
         about speed."""
-        found = []
+        cases = []
         for case in self._context.cases:
-            compared = self._compared(case.name)
-            if not case.held_out and compared.verdict == "inconclusive" and not compared.doubted:
-                found.append(case)
-        return found
+            comparison = self._compare(case.name)
+            if (
+                not case.held_out
+                and comparison.verdict == "inconclusive"
+                and not comparison.doubted
+            ):
+                cases.append(case)
+        return cases
 
-    def _compared(self, case: str) -> statistics.Comparison:
+    def _compare(self, case: str) -> statistics.Comparison:
         baseline = concluding.strongest(self._times[case])
         return concluding.compare(self._context, self._times, case, baseline, self._rng)
 
@@ -210,9 +214,9 @@ class _Timing:
             "processes": {n: len(t.blocks) for n, t in times.items()},
             "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in times.items()},
             "said_us": {
-                n: statistics.median(said) / 1e3
+                n: statistics.median(process_ns) / 1e3
                 for n, t in times.items()
-                if (said := t.all("said_ns"))
+                if (process_ns := t.all("process_clock_ns"))
             },
             "nothing_us": {n: t.nothing_us for n, t in times.items()},
             "ahead": {n: t.unmeasured_factor(strongest(t)) for n, t in times.items()},
@@ -228,8 +232,8 @@ class _Timing:
         rounds = {
             name: {
                 b: tuple(
-                    tuple((_rounded(x), _rounded(y)) for x, y in process)
-                    for process in each.confirmed(b)
+                    tuple((_round(x), _round(y)) for x, y in process)
+                    for process in each.confirmed_pairs(b)
                 )
                 for b in each.blocks[0].pairs
             }
@@ -252,6 +256,6 @@ def with_wrong(results: Mapping[str, CaseResult], failure: Failure) -> Mapping[s
     return {**results, case: replace(results[case], correct=False, detail=finding.detail)}
 
 
-def _rounded(us: float) -> float:
+def _round(us: float) -> float:
     """Five digits: more than a clock is good for."""
     return float(f"{us:.5g}")

@@ -32,13 +32,13 @@ class MemoryUse:
 
     def record(self, block: Block, side: str, slots: Slots) -> None:
         """Write it into the block. slots: the outputs of this side, which the judge lends."""
-        peak = self._host.most(self._lent(slots))
+        peak = self._host.most(self._lent_bytes(slots))
         block.host_bytes[side] = max(0, peak - self._worker.base_bytes)
         self.look()
         if self._device is not None:
             block.device_bytes[side] = self._device
 
-    def _lent(self, slots: Slots) -> int:
+    def _lent_bytes(self, slots: Slots) -> int:
         """Bytes of memory files: outputs and inputs of this case, and of those before it, which the
         worker has still mapped. Two times, since files are renewed before they are let go."""
         pools = self._task.pools.values()
@@ -48,9 +48,10 @@ class MemoryUse:
 def beyond_baseline(result: CaseResult) -> list[Signal]:
     """Where it holds far more: one signal at most."""
     parts = [
-        f"{_gib(own)} of {where} memory where {result.baseline} holds {_gib(baseline)}"
-        for where, own, baseline in _peaks(result)
-        if baseline is not None and own > max(TIMES_BASELINE * baseline, baseline + USUAL_BYTES)
+        f"{_gib(nbytes)} of {where} memory where {result.baseline} holds {_gib(baseline_bytes)}"
+        for where, nbytes, baseline_bytes in _peaks(result)
+        if baseline_bytes is not None
+        and nbytes > max(TIMES_BASELINE * baseline_bytes, baseline_bytes + USUAL_BYTES)
     ]
     if not parts:
         return []
@@ -66,13 +67,13 @@ def over_limit(result: CaseResult, policy: Policy) -> Failure | None:
     """Where it holds more than the policy allows."""
     if policy.memory_gib is None:
         return None
-    for where, own, _ in _peaks(result):
-        if own > policy.memory_gib * 2**30:
+    for where, nbytes, _ in _peaks(result):
+        if nbytes > policy.memory_gib * 2**30:
             text = (
-                f"case {result.name}: it holds {_gib(own)} of {where} memory, more than the "
+                f"case {result.name}: it holds {_gib(nbytes)} of {where} memory, more than the "
                 f"{policy.memory_gib:g} GiB that are allowed"
             )
-            signal = Signal("memory.over_limit", text, {f"{where}_peak_bytes": float(own)})
+            signal = Signal("memory.over_limit", text, {f"{where}_peak_bytes": float(nbytes)})
             return Failure("invalid", text, (signal,))
     return None
 
@@ -81,7 +82,11 @@ def _peaks(result: CaseResult) -> list[tuple[str, int, int | None]]:
     """(which memory, the candidate's bytes, the baseline's), of those that are known."""
     host = ("host", result.host_peak_bytes, result.baseline_host_peak_bytes)
     device = ("device", result.device_peak_bytes, result.baseline_device_peak_bytes)
-    return [(where, own, other) for where, own, other in (host, device) if own is not None]
+    return [
+        (where, nbytes, baseline_bytes)
+        for where, nbytes, baseline_bytes in (host, device)
+        if nbytes is not None
+    ]
 
 
 def _gib(size: int) -> str:

@@ -50,7 +50,7 @@ class BaselineLost(Exception):
 
 
 @contextlib.contextmanager
-def _side(name: str) -> Iterator[None]:
+def _blame(name: str) -> Iterator[None]:
     """What a worker does wrong is its own: the candidate's ("") is a finding, a baseline's is
     not."""
     try:
@@ -90,10 +90,10 @@ def time_process(
     processes = (worker.pid, task.baseline_worker.pid)
     kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
     sides = kind(task, pool, worker, slots, baselines, deadlines, one_core=one_core)
-    sides.blame = _side
+    sides.blame = _blame
     # the first call of a fresh process may compile, which is never done under the lock
     for name in baselines:
-        with _side(name):
+        with _blame(name):
             sides.compile(name)
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
@@ -114,7 +114,7 @@ def time_process(
             if half.state:
                 # new callers afterwards: no worker takes commands while it makes calls
                 for name in ("", baselines[0]):
-                    with _side(name):
+                    with _blame(name):
                         change(name, half.state)
             sides.half = half
             with sides, turns(worker.root, task.baseline_worker.root) as turn:
@@ -123,7 +123,7 @@ def time_process(
         memory.record(block, "", slots)
         for name in names if hot else ():
             memory = MemoryUse(task, sides.workers[name])
-            with _side(name):
+            with _blame(name):
                 block.warm_us[name], waited, deciding = sides.hot(name)
             if name:  # baselines share a process, so its rounds do not tell them apart
                 memory.record(block, name, sides.slots[name])
@@ -171,7 +171,7 @@ class _Rounds:
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         for name in names:
-            with _side(name):
+            with _blame(name):
                 burst_ns = sides.settle(name, self._storage[0], turn) * (
                     1 + pool.warm_calls / pool.calls
                 )
@@ -229,7 +229,7 @@ class _Rounds:
 
     def _run_burst(self, name: str, group: Group, turn: Turn) -> Burst:
         pending, storage = self._pending, self._storage
-        with _side(name):
+        with _blame(name):
             result = self._sides.burst(
                 name, group.sets, storage[0 if name else 1 + len(pending)], turn
             )
@@ -251,7 +251,9 @@ def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
         block.outer_ns.append(float(result.outside_ns))
-        block.said_ns += [float(result.said_ns)] if result.said_ns else []
+        block.process_clock_ns += (
+            [float(result.process_clock_ns)] if result.process_clock_ns else []
+        )
         block.faults.append(result.minor_faults / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:

@@ -107,7 +107,7 @@ class Queued(Sides):
             claim.switches,
             claim.queued_ns,
             intact=reservoir.intact,
-            said_ns=claim.inside_ns,
+            process_clock_ns=claim.inside_ns,
             busy=busy,
         )
 

@@ -41,9 +41,9 @@ class Entrant:
 def duel(first: Entrant, second: Entrant, rng: random.Random) -> tuple[Duel, dict[int, Signal]]:
     """The first candidate against the second. Where the figures call one faster and the judge does
     not vouch for it, that one's number comes with a signal."""
-    found, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
-    cases = tuple(_case(r, margin) for r in found)
-    verdict, by_figure = _verdict(found, margin), _by_figure(found, margin)
+    case_ratios, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
+    cases = tuple(_case(r, margin) for r in case_ratios)
+    verdict, by_figure = _verdict(case_ratios, margin), _by_figure(case_ratios, margin)
     doubted = {}
     if verdict == "inconclusive" and by_figure in ("faster", "slower"):
         winner, loser = (first, second) if by_figure == "faster" else (second, first)
@@ -53,7 +53,7 @@ def duel(first: Entrant, second: Entrant, rng: random.Random) -> tuple[Duel, dic
             "known beforehand"
         )
         doubted[winner.number] = Signal("clock_open", text)
-    mean, low, high = (math.exp(_mean(found, some)) for some in _columns(found))
+    mean, low, high = (math.exp(_mean(case_ratios, values)) for values in _columns(case_ratios))
     return Duel(first.number, second.number, mean, (low, high), verdict, cases), doubted
 
 
@@ -66,10 +66,10 @@ def _case(r: _Ratio, margin: float) -> CaseDuel:
 
 def is_settled(first: Entrant, second: Entrant, rng: random.Random) -> bool:
     """Whether more processes would not change what can be said of the two."""
-    found, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
-    of_figures_alone = any(r.barred for r in found)
+    case_ratios, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
+    of_figures_alone = any(r.barred for r in case_ratios)
     return (
-        _by_figure(found, margin) if of_figures_alone else _verdict(found, margin)
+        _by_figure(case_ratios, margin) if of_figures_alone else _verdict(case_ratios, margin)
     ) != "inconclusive"
 
 
@@ -81,69 +81,88 @@ def _ratios(first: Entrant, second: Entrant, rng: random.Random) -> list[_Ratio]
 
 
 def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _Ratio:
-    own, other, task = first.times[case.name], second.times[case.name], first.context.task
-    (baseline,) = own.blocks[0].pairs
-    ours, theirs = (
-        [[us for _, us in process] for process in times.confirmed(baseline)]
-        for times in (own, other)
+    first_times, second_times, task = (
+        first.times[case.name],
+        second.times[case.name],
+        first.context.task,
     )
-    processes = [list(zip(b, a, strict=True)) for a, b in zip(ours, theirs, strict=True)]
+    (baseline,) = first_times.blocks[0].pairs
+    first_us, second_us = (
+        [[us for _, us in process] for process in times.confirmed_pairs(baseline)]
+        for times in (first_times, second_times)
+    )
+    processes = [list(zip(b, a, strict=True)) for a, b in zip(first_us, second_us, strict=True)]
     margin, process_us = task.family.MARGIN, task.family.PROCESS_US
-    found = statistics.compare(processes, margin, rng, process_us=process_us)
-    low, high = map(math.log, found.interval)
-    (hidden, both_us), (hidden_other, _) = _hidden(own, other, ours), _hidden(other, own, theirs)
-    contended = any(block.contended for times in (own, other) for block in times.blocks)
-    drifted = any(drift(first.context, case, times) != 1.0 for times in (own, other))
-    barred = contended or drifted or bool(task.pools[case.name].predictable)
+    comparison = statistics.compare(processes, margin, rng, process_us=process_us)
+    low, high = map(math.log, comparison.interval)
+    (first_hidden, both_us), (second_hidden, _) = (
+        _hidden_time(first_times, second_times, first_us),
+        _hidden_time(second_times, first_times, second_us),
+    )
+    is_contended = any(
+        block.contended for times in (first_times, second_times) for block in times.blocks
+    )
+    has_drifted = any(
+        drift(first.context, case, times) != 1.0 for times in (first_times, second_times)
+    )
+    is_barred = is_contended or has_drifted or bool(task.pools[case.name].predictable)
     return _Ratio(
         case,
-        math.log(found.speedup),
+        math.log(comparison.speedup),
         low,
         high,
-        (low - hidden, high + hidden_other),
-        found.pairs,
-        barred,
+        (low - first_hidden, high + second_hidden),
+        comparison.pairs,
+        is_barred,
         both_us,
     )
 
 
-def _hidden(
-    own: case_times.CaseTimes, other: case_times.CaseTimes, processes: Sequence[Sequence[float]]
+def _hidden_time(
+    times: case_times.CaseTimes,
+    opponent: case_times.CaseTimes,
+    processes: Sequence[Sequence[float]],
 ) -> tuple[float, float]:
     """By how much a candidate's calls may be longer than its figure, on the log scale, and neither
     the judge's clock nor the other candidate's calls would show it; and the microseconds that are
     left out of that: the evaluator's own part of a call, which is the same for both."""
-    beside = case_times.CaseTimes(
+    paired_times = case_times.CaseTimes(
         [
             case_times.against(own_block, block)
-            for own_block, block in zip(own.blocks, other.blocks, strict=True)
+            for own_block, block in zip(times.blocks, opponent.blocks, strict=True)
         ]
     )
-    both_us = beside.nothing_us[1] if beside.nothing_us else 0.0
-    hidden_us = beside.open_us - both_us + beside.alone_open_us(case_times.OTHER)
+    both_us = paired_times.nothing_us[1] if paired_times.nothing_us else 0.0
+    hidden_us = paired_times.open_us - both_us + paired_times.alone_open_us(case_times.OTHER)
     return math.log1p(
         hidden_us / statistics.median([us for process in processes for us in process])
     ), both_us
 
 
-def _by_figure(found: Sequence[_Ratio], margin: float) -> Verdict:
+def _by_figure(case_ratios: Sequence[_Ratio], margin: float) -> Verdict:
     """What the intervals alone say of the cases together."""
-    return _judged(
-        _mean(found, [r.low for r in found]), _mean(found, [r.high for r in found]), margin
+    return _classify(
+        _mean(case_ratios, [r.low for r in case_ratios]),
+        _mean(case_ratios, [r.high for r in case_ratios]),
+        margin,
     )
 
 
-def _verdict(found: Sequence[_Ratio], margin: float) -> Verdict:
+def _verdict(case_ratios: Sequence[_Ratio], margin: float) -> Verdict:
     """What the judge vouches for."""
-    by_figure = _by_figure(found, margin)
+    by_figure = _by_figure(case_ratios, margin)
     if by_figure not in ("faster", "slower"):
         return by_figure
-    low, high = (_mean(found, [r.vouched[side] for r in found]) for side in (0, 1))
-    vouched = _judged(low, high, margin)
-    return vouched if vouched == by_figure and not any(r.barred for r in found) else "inconclusive"
+    low, high = (_mean(case_ratios, [r.vouched[side] for r in case_ratios]) for side in (0, 1))
+    vouched = _classify(low, high, margin)
+    return (
+        vouched
+        if vouched == by_figure and not any(r.barred for r in case_ratios)
+        else "inconclusive"
+    )
 
 
-def _judged(low: float, high: float, margin: float) -> Verdict:
+def _classify(low: float, high: float, margin: float) -> Verdict:
     edge = math.log(margin)
     if low > edge:
         return "faster"
@@ -152,11 +171,15 @@ def _judged(low: float, high: float, margin: float) -> Verdict:
     return "equivalent" if -edge <= low and high <= edge else "inconclusive"
 
 
-def _columns(found: Sequence[_Ratio]) -> tuple[list[float], list[float], list[float]]:
-    return [r.value for r in found], [r.low for r in found], [r.high for r in found]
+def _columns(case_ratios: Sequence[_Ratio]) -> tuple[list[float], list[float], list[float]]:
+    return (
+        [r.value for r in case_ratios],
+        [r.low for r in case_ratios],
+        [r.high for r in case_ratios],
+    )
 
 
-def _mean(found: Sequence[_Ratio], values: Sequence[float]) -> float:
+def _mean(case_ratios: Sequence[_Ratio], values: Sequence[float]) -> float:
     """By the weights of the cases."""
-    weights = [r.case.weight or 1.0 for r in found]
+    weights = [r.case.weight or 1.0 for r in case_ratios]
     return sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)

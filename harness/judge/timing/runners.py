@@ -39,10 +39,10 @@ class Burst:
     process for, on a device by the judge's clock where memory is shared, else what the process
     itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a
     device that shares no memory. queued_ns: what the host took to issue them; on a CPU the same as
-    inside_ns. said_ns: by the process's own clock, where that is another one. busy: whether
-    somebody had work for the device before it. unmeasured_ns: on a CPU what the turn took before
-    its measured calls, by the same clock. intact: whether all outputs were still the same in the
-    end."""
+    inside_ns. process_clock_ns: by the process's own clock, where that is another one. busy:
+    whether somebody had work for the device before it. unmeasured_ns: on a CPU what the turn took
+    before its measured calls, by the same clock. intact: whether all outputs were still the same in
+    the end."""
 
     inside_ns: int
     outside_ns: int
@@ -51,7 +51,7 @@ class Burst:
     queued_ns: int
     unmeasured_ns: int = 0
     intact: bool = True
-    said_ns: int = 0
+    process_clock_ns: int = 0
     busy: bool = False
 
 

@@ -56,7 +56,7 @@ def verify_outputs(
     right: list[torch.Tensor] = []
     warm_set, changed = half.warm_set, half.state != 0
     for memory, group in pending:
-        outputs = slots.stacked(memory, pool.warm_calls + len(group.sets))
+        outputs = slots.stack(memory, pool.warm_calls + len(group.sets))
         for number, (stack, allowance, typical) in enumerate(
             zip(outputs, pool.allowances, half.typical_sizes, strict=True)
         ):

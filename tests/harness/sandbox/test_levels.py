@@ -123,14 +123,14 @@ def test_a_candidate_beside_its_task_does_not_see_it(opened: Any, level: str) ->
 def test_the_next_candidates_worker_is_ready_afterwards(opened: Any, correct: str) -> None:
     machine, *_ = opened
     judged(opened, correct)
-    assert machine.prestarted._key is not None
+    assert machine.spare_worker._key is not None
     # takes it, and is over before it is verified
     failed = judged(opened, "raise ValueError\nclass ModelNew: pass")
     assert failed.status == "crashed"
     until = time.monotonic() + 20
-    while machine.prestarted._worker is None and time.monotonic() < until:
+    while machine.spare_worker._worker is None and time.monotonic() < until:
         time.sleep(0.01)
-    assert machine.prestarted._worker is not None
+    assert machine.spare_worker._worker is not None
 
 
 def test_it_reaches_what_its_level_says(opened: Any, level: str, tmp_path: Path) -> None:

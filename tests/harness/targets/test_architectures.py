@@ -58,15 +58,15 @@ def test_every_architecture_is_under_the_contract() -> None:
 
 
 def test_the_matrix_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = runtimes.TritonHere(
+    gone = runtimes.TritonSupport(
         problem="triton is not installed", interpreter="triton is not installed"
     )
-    monkeypatch.setattr(runtimes, "triton_here", lambda: gone)
+    monkeypatch.setattr(runtimes, "triton_support", lambda: gone)
     assert {(t.mode, t.reason) for t in runtimes.reports("") if t.languages != ("cuda",)} == {
         ("absent", "triton is not installed")
     }
-    amd_only = runtimes.TritonHere("3.7", "", ("hip",), "", "its interpreter needs numpy")
-    monkeypatch.setattr(runtimes, "triton_here", lambda: amd_only)
+    amd_only = runtimes.TritonSupport("3.7", "", ("hip",), "", "its interpreter needs numpy")
+    monkeypatch.setattr(runtimes, "triton_support", lambda: amd_only)
     found = {t.target: t for t in runtimes.reports("")}
     assert (found["cpu"].mode, found["cpu"].reason) == ("absent", "its interpreter needs numpy")
     assert found["hip:gfx942"].mode == "compile"
@@ -79,7 +79,7 @@ def test_the_device_that_is_here_is_not_listed_as_compile_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        runtimes, "triton_here", lambda: runtimes.TritonHere("3.7", "2", ("cuda", "hip"))
+        runtimes, "triton_support", lambda: runtimes.TritonSupport("3.7", "2", ("cuda", "hip"))
     )
     assert "cuda:sm_90" not in {t.target for t in runtimes.reports("sm_90")}
     assert "cuda:sm_90" in {t.target for t in runtimes.reports("")}

@@ -63,7 +63,7 @@ def test_a_branch_on_values_and_a_gradient_have_a_graph(judge: OpenJudge) -> Non
     ],
 )
 def test_nonsense_is_no_graph_and_says_why(told: object) -> None:
-    found, problem = answers.graph(told)
+    found, problem = answers.read_graph(told)
     assert found == ()
     assert problem
     assert "\x1b" not in problem

@@ -174,5 +174,5 @@ def test_operators_that_round_nothing_are_known(names: list[str], exact: bool) -
 def test_attention_over_shared_heads_is_counted() -> None:
     query, key = torch.empty(2, 8, 16, 4, device="meta"), torch.empty(2, 2, 16, 4, device="meta")
     attend = torch.ops.aten._scaled_dot_product_flash_attention
-    _, flops = operators.counted(lambda given: attend(*given, 0.0, True)[0], [query, key, key])
+    _, flops = operators.call_counted(lambda given: attend(*given, 0.0, True)[0], [query, key, key])
     assert flops == 2 * 2 * 8 * 16 * 16 * (4 + 4)

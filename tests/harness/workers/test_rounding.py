@@ -63,7 +63,7 @@ def test_an_operator_that_divides_is_taken_for_a_quotient() -> None:
         return [torch.fake_quantize_per_tensor_affine(given[0], 0.1, 0, -128, 127)]
 
     assert unit(call, inputs()) == rounding.SINGLE
-    low, high = rounding.turned(call, inputs(), SLACK, [torch.float32])[:2]
+    low, high = rounding.compute_alternatives(call, inputs(), SLACK, [torch.float32])[:2]
     wrong = (low[0] != call(inputs())[0]) | (high[0] != call(inputs())[0])
     assert 0 < int(wrong.sum()) < 0.001 * wrong.numel()
 
@@ -81,7 +81,10 @@ def test_whoever_multiplies_by_the_reciprocal_gets_one_of_both(call: Call) -> No
     most = x.abs().amax(1, keepdim=True)
     given = high_precision.to_double([x])
     wanted = call(given)[0]
-    known = [wanted, *(side[0] for side in rounding.turned(call, given, SLACK, [wanted.dtype]))]
+    known = [
+        wanted,
+        *(side[0] for side in rounding.compute_alternatives(call, given, SLACK, [wanted.dtype])),
+    ]
     if wanted.is_floating_point():
         known = [(each / (most.double() / 127)).round() for each in known]
     own = torch.round(x * (127 / most))
@@ -93,7 +96,8 @@ def test_few_have_two_neighbours_and_these_lie_side_by_side() -> None:
     given = high_precision.to_double(inputs())
     wanted = quantized(given)[0].int()
     low, high = (
-        side[0].int() for side in rounding.turned(quantized, given, SLACK, [torch.int8])[:2]
+        side[0].int()
+        for side in rounding.compute_alternatives(quantized, given, SLACK, [torch.int8])[:2]
     )
     open_ones = low != high
     # of values anywhere, those within SLACK (|v| + rms) on either side of a tie
@@ -118,7 +122,7 @@ def test_other_roundings_gain_nothing(wrong: Callable[[torch.Tensor], torch.Tens
     given = high_precision.to_double([x])
     known = [
         quantized(given)[0],
-        *(s[0] for s in rounding.turned(quantized, given, 1, [torch.int8])),
+        *(s[0] for s in rounding.compute_alternatives(quantized, given, 1, [torch.int8])),
     ]
     own = wrong(x / (x.abs().amax(1, keepdim=True) / 127)).to(torch.int8)
     bad = ~torch.stack([own == each for each in known]).any(0)
@@ -128,9 +132,9 @@ def test_other_roundings_gain_nothing(wrong: Callable[[torch.Tensor], torch.Tens
 
 def test_arguments_that_are_no_numbers_move_nobody_else() -> None:
     given = high_precision.to_double(inputs())
-    low, high = rounding.turned(on_a_grid, given, SLACK, [torch.float64])[:2]
+    low, high = rounding.compute_alternatives(on_a_grid, given, SLACK, [torch.float64])[:2]
     given[0][0, 0], given[0][1, 0] = float("nan"), float("inf")
-    spoilt = rounding.turned(on_a_grid, given, SLACK, [torch.float64])[:2]
+    spoilt = rounding.compute_alternatives(on_a_grid, given, SLACK, [torch.float64])[:2]
     for side, other in zip((low, high), spoilt, strict=True):
         same = side[0][2:] == other[0][2:]
         assert float(same.double().mean()) > 0.999
@@ -141,7 +145,9 @@ def test_decimals_have_steps_of_their_own() -> None:
         return [torch.round(given[0] / 3, decimals=2)]
 
     given = high_precision.to_double(inputs())
-    low, high = (side[0] for side in rounding.turned(call, given, 1, [torch.float64])[:2])
+    low, high = (
+        side[0] for side in rounding.compute_alternatives(call, given, 1, [torch.float64])[:2]
+    )
     assert float((high - low).max()) == pytest.approx(0.01)
     # MOST on either side
     assert float((high != low).double().mean()) == pytest.approx(2 * rounding.MOST, rel=0.2)

@@ -154,7 +154,7 @@ def test_spills_are_counted_inside_the_loop(bench: Bench, correct: str) -> None:
 
 def test_what_a_compiler_s_process_says_is_bounded() -> None:
     from harness.judge.errors import Interfered
-    from harness.judge.processes.answers import inside as heard
+    from harness.judge.processes.answers import read_inside as heard
 
     assert (
         heard('{"functions": {"f": {"bodies": [{"text": "\\u001b[2J"}]}}}')

@@ -45,12 +45,12 @@ def test_what_was_learned_of_one_draw_holds_for_others() -> None:
     found = decades.find([wanted], [own], allowed.element, 10.0)
     assert found
     other, honest, gate = gated(2)
-    assert decades.lost_anywhere(honest, other, found) is None
-    assert decades.lost_anywhere(honest.masked_fill(gate < 1e-7, 0), other, found) is not None
+    assert decades.find_lost_decade(honest, other, found) is None
+    assert decades.find_lost_decade(honest.masked_fill(gate < 1e-7, 0), other, found) is not None
     # places would not: of those that are zeros here few are small in each of three draws
     draws = [gated(seed)[0] for seed in (1, 2, 3)]
     groups = small_values.find(draws, [own], allowed.element)
-    assert small_values.lost(honest.masked_fill(gate < 1e-7, 0), other, groups) is None
+    assert small_values.find_lost_group(honest.masked_fill(gate < 1e-7, 0), other, groups) is None
 
 
 def test_their_rounding_is_not_asked_for() -> None:

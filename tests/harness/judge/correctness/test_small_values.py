@@ -87,6 +87,6 @@ def test_a_large_group_is_looked_at_by_a_sample() -> None:
     assert group.places.numel() == small_values.MOST_PLACES
     zeros = own[0].clone()
     zeros[:, 64 : 64 + 2048] = 0
-    found = small_values.lost(zeros, wanted[0], [group])
+    found = small_values.find_lost_group(zeros, wanted[0], [group])
     assert found is not None
     assert 0.6 < found[1] < 0.8

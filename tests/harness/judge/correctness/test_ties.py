@@ -25,7 +25,7 @@ def test_either_neighbour_is_right_where_there_are_two(dtype: torch.dtype) -> No
     own = wanted.to(dtype).clone()
     for place, value in ((5, 4), (11, 12)):
         own.view(-1)[place] = value
-        found = ties.settled(own, wanted, turned)
+        found = ties.settle(own, wanted, turned)
         assert torch.equal(found.to(dtype), own)
     assert torch.equal(wanted.to(dtype).view(-1)[[5, 11]], torch.tensor([5, 11], dtype=dtype))
 
@@ -36,32 +36,32 @@ def test_and_nothing_else_is(dtype: torch.dtype, place: int, value: int) -> None
     wanted, turned = of(dtype)
     own = wanted.to(dtype).clone()
     own.view(-1)[place] = value
-    found = ties.settled(own, wanted, turned)
+    found = ties.settle(own, wanted, turned)
     allowed = tolerance.derive(wanted, wanted.to(dtype), 16)
     assert oracle.compare(own, found, allowed, wanted.to(dtype)).signal is not None
 
 
 def test_without_alternatives_what_is_expected_stays() -> None:
     wanted, _ = of(torch.float32)
-    assert ties.settled(wanted.float(), wanted, []) is wanted
-    assert ties.settled(wanted.float(), wanted, [wanted.float()] * 2) is wanted
+    assert ties.settle(wanted.float(), wanted, []) is wanted
+    assert ties.settle(wanted.float(), wanted, [wanted.float()] * 2) is wanted
 
 
 def test_values_that_are_no_numbers_stay_as_they_are() -> None:
     wanted, turned = of(torch.float32)
     for each in (wanted, *turned):
         each.view(-1)[:3] = torch.tensor([math.nan, math.inf, -math.inf])
-    found = ties.settled(wanted.float(), wanted, turned)
+    found = ties.settle(wanted.float(), wanted, turned)
     assert torch.equal(found.isnan(), wanted.isnan())
     own = wanted.float()
     own.view(-1)[5] = math.nan
-    assert float(ties.settled(own, wanted, turned).view(-1)[5]) == 5
+    assert float(ties.settle(own, wanted, turned).view(-1)[5]) == 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.complex64, torch.bool])
 def test_every_dtype_of_an_output_can_be_asked(dtype: torch.dtype) -> None:
     wanted = torch.ones(4, 4).to(dtype)
     assert torch.equal(
-        ties.settled(wanted, wanted, [wanted.clone()] * 2).to(torch.complex64),
+        ties.settle(wanted, wanted, [wanted.clone()] * 2).to(torch.complex64),
         torch.ones(4, 4, dtype=torch.complex64),
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.device import locks
-from harness.judge.device.gpus import listed
+from harness.judge.device.gpus import list_devices
 from harness.judge.device.locks import DeviceLock, LockBroken, shared_folder
 from harness.judge.device.machine import Machine
 from harness.judge.errors import Cancelled, CancelToken
@@ -87,7 +87,7 @@ def test_programs_of_others_are_told_from_evaluators(fake_nvml: FakeNvml) -> Non
         ):
             time.sleep(0.01)
         fake_nvml.show(gpu(0, f"{stranger}:300 {worker}:200 {os.getpid()}:100 4194305:5"), gpu(1))
-        first, second = listed()
+        first, second = list_devices()
         assert first.users == (f"process {stranger} (sleep)",)
         assert (second.users, first.used_bytes) == ((), 1000 << 20)
         assert nvml.state(first.uuid).held_bytes == 395 << 20
@@ -183,8 +183,8 @@ def test_one_holder_at_a_time_between_processes(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    assert lock.taken
-    assert not DeviceLock("cuda:GPU-2", str(tmp_path)).taken
+    assert lock.is_taken
+    assert not DeviceLock("cuda:GPU-2", str(tmp_path)).is_taken
     taken = threading.Event()
 
     def take() -> None:
@@ -200,7 +200,7 @@ def test_one_holder_at_a_time_between_processes(tmp_path: Path) -> None:
     thread.join()
     process.stdin.close()  # type: ignore[union-attr]
     process.stdout.close()
-    assert not lock.taken
+    assert not lock.is_taken
 
 
 def test_every_user_can_open_it_whatever_the_umask(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_every_user_can_open_it_whatever_the_umask(tmp_path: Path) -> None:
     for file in files:
         file.chmod(0o444)  # another user's, who was killed before the chmod above
     with DeviceLock("d", str(tmp_path)).hold():
-        assert DeviceLock("d", str(tmp_path)).taken
+        assert DeviceLock("d", str(tmp_path)).is_taken
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changing the user takes root")
@@ -242,8 +242,8 @@ def test_a_file_that_was_cleaned_away_while_held_is_not_shared_by_two(tmp_path: 
         os.unlink(first.path)
         # nobody can see the first holder any more; but the third meets the second
         with second.hold():
-            assert DeviceLock("d", str(tmp_path)).taken
-    assert not second.taken
+            assert DeviceLock("d", str(tmp_path)).is_taken
+    assert not second.is_taken
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
@@ -257,7 +257,7 @@ def test_something_else_in_its_place_is_refused_with_the_fix(tmp_path: Path, kin
         os.mkdir(lock.path)
     with pytest.raises(LockBroken, match="remove it"), lock.hold():
         pass
-    assert not lock.taken
+    assert not lock.is_taken
     assert not (tmp_path / "elsewhere").exists()
 
 

@@ -14,8 +14,8 @@ from harness.judge.device import health
 from harness.judge.device.health import Health, Unwell
 from harness.judge.device.machine import Machine
 from harness.judge.errors import Cancelled
-from harness.judge.processes.prestarted import Prestarted
 from harness.judge.processes.reaper import Reaper
+from harness.judge.processes.spare_worker import SpareWorker
 from harness.targets import cpu
 from harness.targets.state import DeviceState
 
@@ -52,7 +52,7 @@ def verdict(status: str) -> Any:
 
 
 def watched() -> Watched:
-    return Watched(SimpleNamespace(prestarted=Prestarted(), reaper=Reaper()))  # type: ignore[arg-type]
+    return Watched(SimpleNamespace(spare_worker=SpareWorker(), reaper=Reaper()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_worker_that_cannot_compute_is_told_with_the_reason(machine: Machine) 
 
 
 def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health.probe, "expected", lambda: (1, 2))
+    monkeypatch.setattr(health.probe, "expected_values", lambda: (1, 2))
     with pytest.raises(Unwell, match=r"where \(1, 2\) is right"):
         Health(machine).judge(cpu, verdict("crashed"))
 
@@ -128,7 +128,7 @@ def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPa
 def test_the_servers_that_fork_have_one_thread(machine: Machine) -> None:
     """A fork beside a thread may take over a lock that nobody opens again."""
     machine.task_worker(cpu, "", compiles=True).close()
-    servers = machine.servers._known
+    servers = machine.servers._servers
     assert any("tasks" in key[0] for key in servers)
     for server in servers.values():
         server.start()
@@ -151,7 +151,7 @@ def test_nobody_is_blamed_for_what_was_left_of_a_predecessor(
             pid=pid, sock=sock, kill=lambda: None, close=lambda: closed.append(len(verdicts))
         )
     )  # type: ignore[arg-type]
-    found = Watched(SimpleNamespace(prestarted=Prestarted(), reaper=reaper))  # type: ignore[arg-type]
+    found = Watched(SimpleNamespace(spare_worker=SpareWorker(), reaper=reaper))  # type: ignore[arg-type]
     status = found.judge(family(), lambda: SimpleNamespace(status=verdicts.pop(0))).status  # type: ignore[arg-type, return-value]
     assert (status, 2 - len(verdicts)) == ("correct" if runs == 2 else first, runs)
     assert closed == ([1] if runs == 2 or first == "crashed" else [])  # before the second run

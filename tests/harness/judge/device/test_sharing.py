@@ -70,7 +70,7 @@ def test_many_share_what_nobody_times(lock: DeviceLock, tmp_path: Path) -> None:
     other.enters()
     assert not waits(lock, "share")
     assert waits(lock, "hold")
-    assert not lock.taken
+    assert not lock.is_taken
     other.leave()
     assert not waits(lock, "hold")
 
@@ -80,7 +80,7 @@ def test_who_times_is_alone(lock: DeviceLock, tmp_path: Path) -> None:
     other.enters()
     assert waits(lock, "share")
     assert waits(lock, "hold")
-    assert lock.taken
+    assert lock.is_taken
     other.leave()
     assert not waits(lock, "share")
 
@@ -133,4 +133,4 @@ def test_a_failure_leaves_the_device_as_it_is(tmp_path: Path, how: str) -> None:
     with pytest.raises(Failure) as caught, getattr(lock, how)():
         raise Failure("crashed", "an input was written", ())
     assert caught.value.message == "an input was written"
-    assert not lock.taken
+    assert not lock.is_taken

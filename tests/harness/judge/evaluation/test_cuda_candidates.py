@@ -143,7 +143,7 @@ def test_the_machine_says_so(bench: Bench) -> None:
 
 def test_a_missing_compiler_is_the_machines_fault_not_the_texts() -> None:
     text = "nothing here compiles CUDA C++"
-    record = BuildRecord(False, False, 0.0, text, (), missing=True, language="cuda", said=text)
+    record = BuildRecord(False, False, 0.0, text, (), missing=True, language="cuda", reply=text)
     failure = explain(
         WorkerFailed("native", f"NativeError: {text}"), "loading", "", False, [record], Cuda()
     )

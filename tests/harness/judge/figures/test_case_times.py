@@ -33,7 +33,7 @@ def times(claims: list[float], noise_ns: float = 10_000.0, true_ns: float = TRUE
 
 
 def speedup(found: CaseTimes) -> float:
-    return statistics.compare(found.confirmed("eager"), 1.02, random.Random(1)).speedup
+    return statistics.compare(found.confirmed_pairs("eager"), 1.02, random.Random(1)).speedup
 
 
 @pytest.mark.parametrize("noise_ns", [10_000.0, 400_000.0])
@@ -142,7 +142,7 @@ def turns(
 
 def verdict(found: CaseTimes) -> str:
     return statistics.compare(
-        found.confirmed("eager"), 1.02, random.Random(1), open_us=found.open_us
+        found.confirmed_pairs("eager"), 1.02, random.Random(1), open_us=found.open_us
     ).verdict
 
 

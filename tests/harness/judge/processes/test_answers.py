@@ -142,12 +142,12 @@ KERNEL = {"name": "k", "num_warps": 4, "num_stages": 1}
 )  # fmt: skip
 def test_kernels_that_cannot_be(told: Any) -> None:
     with pytest.raises(Interfered):
-        answers.captured(told if isinstance(told, bytes) else json.dumps(told).encode())
+        answers.read_kernels(told if isinstance(told, bytes) else json.dumps(told).encode())
 
 
 def test_kernels_that_can_be() -> None:
     told = json.dumps(
         [{**KERNEL, "name": "k\x1b[2J\ud800", "grid": [2, 1, 1], "texts": {"ptx": "a\n\tb"}}]
     ).encode()
-    (found,) = answers.captured(told)
+    (found,) = answers.read_kernels(told)
     assert found == Captured("k\ufffd[2J\ufffd", 4, 1, grid=(2, 1, 1), texts={"ptx": "a\n\tb"})

@@ -98,7 +98,7 @@ def test_compilers_work_so_long_for_one_evaluation(
     with pytest.raises(OrderEnds, match="build less"):
         found.handle(order(f"int g() {{ return {os.getpid()}; }}"))
     assert found.records[-1].timed_out
-    assert builds.LATE not in found.records[-1].said
+    assert builds.LATE not in found.records[-1].reply
 
 
 def test_a_compiler_without_end_ends_who_ordered(machine: Machine) -> None:

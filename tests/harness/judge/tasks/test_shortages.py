@@ -89,7 +89,7 @@ def test_who_holds_a_devices_memory_has_crashed(
         ended.clear()
         monkeypatch.setattr(device_link, "free_bytes", lambda: gib + (held if ended else 0))
         context: Any = SimpleNamespace(task=SimpleNamespace(pools={"only": pool}))
-        context.starved = lambda *how: StageContext.starved(context, *how)
+        context.starvation_failure = lambda *how: StageContext.starvation_failure(context, *how)
         StageContext.guard(context, "case only", worker, starved)
 
     with pytest.raises(Failure, match=r"holds 100\.0 GiB") as caught:

@@ -33,7 +33,7 @@ def test_ratios_include_what_was_done_ahead_of_measured_calls() -> None:
         each.unmeasured_ns.update({"": [40_000.0] * 8, "eager": [0.0] * 8})
     found = explain(ahead, "eager")
     times = CaseTimes(ahead)
-    expected = [b / c for process in times.confirmed("eager") for b, c in process]
+    expected = [b / c for process in times.confirmed_pairs("eager") for b, c in process]
     assert min(expected) <= found.ratios[0] <= max(expected)
     assert found.ratios[0] < 3
 

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from .. import candidate, modules
-from . import mapped, triton_driver
+from . import cuda_mapping, triton_driver
 
 NUMPY = (
     "this release of Triton's interpreter does not work with this release of numpy where the bound "
@@ -19,20 +19,20 @@ _NUMPY = ("0-dimensional", "only integer scalar arrays", "only length-1 arrays",
 NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly without saying so
 
 
-class InterpretedHost(candidate.CandidateHost):
+class InterpreterHost(candidate.CandidateHost):
     """Two commands besides those of a candidate's worker: `device`, before everything else, and
     `configure`."""
 
     _choice: Configurations | None = None
 
-    def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
+    def on_device(self, fds: list[int], device: cuda_mapping.Device, target: list[Any]) -> None:
         """What programs that ask about a device are told."""
-        mapped.install(device, zero=False)
-        pretended = triton_driver.AbsentDriver(
+        cuda_mapping.install(device, zero=False)
+        driver = triton_driver.VirtualDriver(
             (target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched
         )
-        pretended.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing
-        triton_driver.install(pretended)
+        driver.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing
+        triton_driver.install(driver)
         _refuse_what_misleads()
         self._choice = Configurations()
 
@@ -61,7 +61,7 @@ class Configurations:
             name = str(getattr(tuner.base_fn, "__name__", "kernel"))
             labels = [str(config) for config in allowed]
             self._labels[name] = max(self._labels.get(name, []), labels, key=len)
-            if not any(other is tuner for other in self._tuners):
+            if not any(known_tuner is tuner for known_tuner in self._tuners):
                 self._tuners.append(tuner)
             return [allowed[self._number % len(allowed)]]
 
@@ -119,4 +119,4 @@ def _nothing_launched(metadata: Any, grid: tuple[int, ...]) -> None:
 def serve(sock: Any, text_fd: int) -> None:
     """Entry of the forked, confined child."""
     os.umask(0o077)
-    InterpretedHost(sock, text_fd).serve()
+    InterpreterHost(sock, text_fd).serve()

@@ -18,9 +18,9 @@ Launched = Callable[[Any, "tuple[int, ...]"], None]
 MAX_THREADS = 1024  # of a block, on every architecture there is
 
 
-class AbsentDriver:
-    """target: (backend, arch, warp size). device: of `mapped.Device`. on_load, on_launch: what to
-    do instead."""
+class VirtualDriver:
+    """target: (backend, arch, warp size). device: of `cuda_mapping.Device`. on_load, on_launch:
+    what to do instead."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _Utilities:
         return object(), object(), registers, spills, MAX_THREADS
 
 
-def install(driver: AbsentDriver) -> None:
+def install(driver: VirtualDriver) -> None:
     """For the rest of this process; also in place of Triton's own timing functions, which would
     wait for a device."""
     import triton

@@ -11,16 +11,16 @@ from ... import native
 from ...wire import buffers, launches
 from ...wire.layouts import Layout
 from .. import candidate
-from . import mapped
+from . import cuda_mapping
 
 
-class TracedHost(candidate.CandidateHost):
+class TracerHost(candidate.CandidateHost):
     """Commands besides those of a candidate's worker: `device` before everything else, `capture`
     for a case."""
 
-    def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
+    def on_device(self, fds: list[int], device: cuda_mapping.Device, target: list[Any]) -> None:
         """What programs that ask about a device are told."""
-        mapped.install(device, zero=True)
+        cuda_mapping.install(device, zero=True)
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
         """As everywhere, and no launch happens."""
@@ -36,4 +36,4 @@ class TracedHost(candidate.CandidateHost):
 def serve(sock: Any, text_fd: int) -> None:
     """Entry of the forked, confined child."""
     os.umask(0o077)
-    TracedHost(sock, text_fd).serve()
+    TracerHost(sock, text_fd).serve()

@@ -14,7 +14,7 @@ from ...wire import buffers, launches
 from ...wire.launches import Captured
 from ...wire.layouts import Layout
 from .. import binaries, candidate, modules
-from . import mapped, triton_driver
+from . import cuda_mapping, triton_driver
 
 DISASSEMBLED = 24  # each takes about 0.3 s
 _DEBUG = re.compile(
@@ -26,7 +26,7 @@ class CaptureHost(candidate.CandidateHost):
     """Commands besides those of a candidate's worker: `device` before everything else, `capture`
     for a case, `collect` at the end."""
 
-    def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
+    def on_device(self, fds: list[int], device: cuda_mapping.Device, target: list[Any]) -> None:
         """target: backend, architecture, warp size. Caches go to this process's private folder."""
         self._case = ""
         # by identity; the kernel is held so that it stays unique
@@ -35,8 +35,8 @@ class CaptureHost(candidate.CandidateHost):
         self._left_out = 0
         tempfile.tempdir = os.getcwd()
         os.environ["TRITON_CACHE_DIR"] = os.path.join(os.getcwd(), f"triton-{os.getpid()}")
-        mapped.install(device, zero=True)
-        self._driver = triton_driver.AbsentDriver(
+        cuda_mapping.install(device, zero=True)
+        self._driver = triton_driver.VirtualDriver(
             (target[0], target[1], target[2]), device, 1, self._load, self._launch
         )
         triton_driver.install(self._driver)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..outcomes import Built, Verified
-from ..processes.builds import KeptBuilds
+from ..processes.builds import EvaluationBuilds
 from ..stage_context import StageContext
 from .progress import Progress
 
@@ -21,11 +21,11 @@ MOST_BYTES, MOST_BYTES_OF_ONE = 64 << 20, 8 << 20
 
 
 @dataclass(frozen=True)
-class Known:
+class VerifiedCandidate:
     """A right candidate, with what its checked process had built."""
 
     verified: Verified
-    builds: KeptBuilds
+    builds: EvaluationBuilds
 
 
 def note(context: StageContext, verified: Verified) -> None:
@@ -34,14 +34,14 @@ def note(context: StageContext, verified: Verified) -> None:
     more."""
     if verified.failure or context.ablating or context.task.family.COMPILES_AT_LAUNCH:
         return
-    entries, key = context.task.verified, _key(context)
+    entries, key = context.task.verdicts, _key(context)
     if _covers(entries.get(key), context):
         return
     builds = context.builds.hand_over(MOST_BYTES_OF_ONE)
     if builds is None:
         return
     entries.pop(key, None)
-    entries[key] = Known(verified, builds)
+    entries[key] = VerifiedCandidate(verified, builds)
     while len(entries) > MOST or sum(entry.builds.size for entry in entries.values()) > MOST_BYTES:
         del entries[next(iter(entries))]
 
@@ -49,7 +49,7 @@ def note(context: StageContext, verified: Verified) -> None:
 def find(context: StageContext) -> tuple[Progress, Verified] | None:
     """What building and verifying left of the same text, judged alike and in all these cases; None
     where it is not known. The context's processes get what was built then, and nothing else."""
-    entry: Known | None = context.task.verified.get(_key(context))
+    entry: VerifiedCandidate | None = context.task.verdicts.get(_key(context))
     if entry is None or not _covers(entry, context):
         return None
     context.builds.take_over(entry.builds)
@@ -58,7 +58,7 @@ def find(context: StageContext) -> tuple[Progress, Verified] | None:
     return progress.stage("verify", lambda: replace(verified, data={**verified.data, **reuse_note}))
 
 
-def _covers(entry: Known | None, context: StageContext) -> bool:
+def _covers(entry: VerifiedCandidate | None, context: StageContext) -> bool:
     return entry is not None and all(c.name in entry.verified.results for c in context.cases)
 
 

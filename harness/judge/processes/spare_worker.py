@@ -23,7 +23,7 @@ READY_SECONDS = 30.0
 _Key = tuple[ForkServer, str, Confinement]
 
 
-class Prestarted:
+class SpareWorker:
     """Holds at most one, for any thread. Like every worker it is used once, and has seen nothing
     before."""
 
