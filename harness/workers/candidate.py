@@ -92,7 +92,8 @@ class CandidateHost(host.Host):
                 model = model.to(device)
         if instance:
             self._instances[instance] = model
-        targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
+        reference_state = {name: (shape, dtype) for name, (shape, dtype) in state.items()}
+        targets = modules.match_state(reference_state, model)
         _require_gradients({name: targets[name] for name in trained})
         mapped = memory_files.map_shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
         self.prepared[key] = PreparedModel(
@@ -106,6 +107,8 @@ class CandidateHost(host.Host):
             targets,
             None if upstream else getattr(model, "without_kernel", None),
             aliases,
+            model,
+            reference_state,
         )
 
     def on_drop(self, fds: list[int], key: str) -> None:
@@ -115,14 +118,14 @@ class CandidateHost(host.Host):
 
     def on_state(self, fds: list[int], key: str, layout: Layout) -> None:
         """Take over the reference's parameters."""
-        modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
+        modules.copy_state(self.prepared[key].state(), list(buffers.read(fds[0], layout)))
 
     def on_left_state(self, fds: list[int], key: str, layout: Layout, names: list[str]) -> None:
         """Write what the calls so far have left of these of the reference's parameters and
         buffers."""
         import torch
 
-        targets, values = self.prepared[key].targets, []
+        targets, values = self.prepared[key].state(), []
         for name, entry in zip(names, tensor_entries(layout), strict=True):
             # a file takes what lies in memory: in the reference's own strides, a transposed one's
             value = torch.empty_strided(

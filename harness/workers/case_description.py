@@ -129,11 +129,12 @@ def initial_state(model: Any) -> dict[str, Any]:
 
 
 class _StateWatch:
-    """Which parameters and buffers calls update in place. Buffers are compared, since kernels that
-    update running averages do not always say so; parameters may be too many for that."""
+    """Which parameters and buffers calls update, in place or by a new tensor. Buffers are compared,
+    since kernels that update running averages do not always say so; parameters may be too many for
+    that."""
 
     def __init__(self, model: Any) -> None:
-        self._state = modules.state(model)
+        self._model, self._state = model, modules.state(model)
         self._versions = {name: value._version for name, value in self._state.items()}
         parameters = model.named_parameters() if hasattr(model, "named_parameters") else ()
         self._buffers = {
@@ -145,9 +146,13 @@ class _StateWatch:
         """Their names, in the order of the state."""
         return [
             name
-            for name, value in self._state.items()
-            if value._version != self._versions[name]
-            or (name in self._buffers and not tensor_relations.same(value, self._buffers[name]))
+            for name, value in modules.state(self._model).items()
+            if (value is self._state[name] and value._version != self._versions[name])
+            or not (
+                tensor_relations.same(value, self._buffers[name])
+                if name in self._buffers
+                else value is self._state[name]
+            )
         ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..wire import buffers
 from ..wire.layouts import Layout
 from ..wire.nesting import tensors_of
-from . import model_calls
+from . import model_calls, modules
 from .modules import LoadError
 
 
@@ -29,10 +29,18 @@ class PreparedModel:
     without_kernel: Callable[..., Any] | None = None
     # outputs, by number, that may lie in the memory of the inputs; None where nobody asks
     aliases: list[int] | None = None
+    # the model itself, and the reference's parameters and buffers, which it has to have
+    model: Any = None
+    reference_state: dict[str, tuple[list[int], str]] = field(default_factory=dict)
     _views: list[list[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.call = model_calls.in_layout(self.call, self.outputs)
+
+    def state(self) -> dict[str, Any]:
+        """The tensors that take the reference's state, by name, as they are now: forward may have
+        put others in their places. Raises LoadError where one is missing."""
+        return modules.match_state(self.reference_state, self.model)
 
     def views(self, count: int) -> list[list[Any]]:
         """The tensors of the first `count` slots."""

@@ -139,11 +139,12 @@ def left_state(
         )
         arguments = placement.move(inputs, task.device)
         precise = high_precision.to_double(arguments) if case.doubled else arguments
-        case.set_state(initial)
-        task.attempt(lambda: model_calls.forward(case.precise, case.upstream)(precise))
-        task.attempt(lambda: model_calls.forward(case.model, case.upstream)(arguments))
         layouts = []
-        for put, model in zip(write, (case.precise, case.model), strict=True):
+        calls = (case.precise, precise), (case.model, arguments)
+        for put, (model, values) in zip(write, calls, strict=True):
+            case.set_state(initial)  # both may be one model
+            call = model_calls.forward(model, case.upstream)
+            task.attempt(partial(call, values))
             state = modules.state(model)
             values = [state[name].detach().cpu().contiguous() for name in names]
             layouts.append(plan_layout(values))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ...types import Case
@@ -17,6 +18,7 @@ from ..correctness.distance import same_bits
 from ..errors import Interfered
 from ..exchange import bursts
 from ..exchange.case_pool import CasePool
+from ..exchange.input_sets import InputSet
 from ..exchange.slots import Slots
 from ..processes.worker import Worker
 from ..stage_context import StageContext
@@ -59,7 +61,8 @@ def check_state(check: CaseCheck) -> None:
 
 def check_two_instances(check: CaseCheck) -> None:
     """Call two more instances with parameters of their own in turn, equally old, while the first
-    one lives: what is kept outside of an instance shows. Raises Failure."""
+    one lives, and then each anew when the others are gone, in whose memory it may lie: what is kept
+    outside of an instance shows. Raises Failure."""
     pool, worker = check.pool, check.worker
     changed = next(((s, each) for s, each in pool.checking if s and each.family == "dense"), None)
     if changed is None or pool.state_bytes > MOST_STATE_BYTES:
@@ -67,16 +70,20 @@ def check_two_instances(check: CaseCheck) -> None:
     doing = "two instances"
     pairs = [(f"{pool.name}/{n}", *pair) for n, pair in enumerate([changed, pool.checking[0]])]
 
-    def build() -> None:
-        for key, state, _ in pairs:
+    def build(*instances: tuple[str, int, InputSet]) -> None:
+        for key, state, _ in instances:
             construct(check.context, worker, pool, check.slots, key)
             set_state(worker, pool, state, key)
 
-    check.guard(f"{doing}, construction", build)
+    check.guard(f"{doing}, construction", lambda: build(*pairs))
     for key, _, input_set in (*pairs, pairs[0]):
         check.call_once(input_set, f"{doing} with parameters of their own", key=key)
     for key, *_ in pairs:
         check.drop(key)
+    for pair in (pairs[1], pairs[0], pairs[1]):
+        check.guard(f"{doing}, construction", partial(build, pair))
+        check.call_once(pair[2], "an instance after others that are gone", key=pair[0])
+        check.drop(pair[0])
 
 
 def check_shared_instances(context: StageContext, worker: Worker) -> None:
