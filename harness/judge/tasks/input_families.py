@@ -80,8 +80,8 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
 def timed_families(usable: Sequence[str], count: int) -> list[str]:
     """Of so many timed sets of one process, in an order that nobody knows. Each family that is
     usable is among them, and the plain one, as far as there are so many: who is wrong in one alone
-    is found by each process (of 12 sets 1 in 30 draws had none of one; of four for each half of a
-    search's processes one of ten searches)."""
+    is found by each process. Left to chance, 1 of 30 draws of 12 sets had none of one; of three
+    processes with four sets each about 1 of 10, by calculation."""
     chance = secrets.SystemRandom()
     uneven = [family for family in usable if family != NAMED]
     share = (NAMED_UNEVEN_SHARE if NAMED in usable else UNEVEN_SHARE) if uneven else 0.0

@@ -27,7 +27,8 @@ from .task_workers import TASK_SECONDS
 if TYPE_CHECKING:
     import torch
 
-_PRECISIONS = {"expected": 2, "framework": 1}  # of the same values: bytes, at the most
+# of the same values: bytes, at the most; 64 bits for what may have 8
+_PRECISIONS = {"expected": 8, "framework": 1}
 _PLACES_BYTES = 64  # of JSON, for where an output lies, and once more around all
 
 
