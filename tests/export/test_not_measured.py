@@ -159,6 +159,33 @@ class ModelNew(nn.Module):
         return Function.apply(x, self.norm.weight, self.norm.bias, self.norm)
 """,
 )
+LISTED = (
+    f"""{HEAD}{CASES}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64))
+        self.all = [self.weight]
+
+    def forward(self, x):
+        return x * self.all[0]
+
+def get_init_inputs():
+    return []
+""",
+    f"""{HEAD}
+CALLS = []
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(64))
+
+    def forward(self, x):
+        CALLS.append(1)
+        return x * self.weight
+""",
+)
 CHECK = """
 import contextlib, copy, importlib, pickle, threading, time, warnings
 import torch
@@ -218,7 +245,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for name, rows in (("small", 8), ("large", 64), ("hidden", 24))
     )
-    for name, (task, kernel), gradients in (("layer", LAYER, False), ("norm", NORM, True)):
+    for name, (task, kernel), gradients in (
+        ("layer", LAYER, False),
+        ("norm", NORM, True),
+        ("listed", LISTED, False),
+    ):
         verdicts = {case.name: "faster" for case in cases}
         one = sample(name, task, kernel, cases, verdicts, gradients=gradients)
         export_package(
@@ -316,6 +347,12 @@ for way, call in ways.items():
 right("its own again", model, reference, kernel=True)
 both(lambda m: setattr(m.scale, "weight", nn.Parameter(torch.ones(64))), model, reference)
 right("one that took its place", model, reference, kernel=True)
+package, kept, like_it = made("listed")
+with torch.no_grad():
+    both(lambda m: m.weight.mul_(2), kept, like_it)
+right("one in a list", kept, like_it, kernel=True, package="listed")
+both(lambda m: setattr(m, "weight", nn.Parameter(torch.ones(64))), kept, like_it)
+right("one that is in the list alone", kept, like_it, says="`all`", package="listed")
 
 wrong, inside = [], []
 def meanwhile():
