@@ -24,8 +24,11 @@ LONG = 24  # different words from which on a query is no question but a text
 BUSY_S = 2.0
 _WORD = re.compile(r"[^\W_][\w.+-]{0,30}")
 _CODE = re.compile(r"[{};=\\`<>]|\w\(|\n\s*\n|\bdef |\bimport |\breturn ")
-_SCHEMA = """CREATE TABLE IF NOT EXISTS gaps (words TEXT NOT NULL, signals TEXT NOT NULL, target TEXT NOT NULL, count INTEGER NOT NULL,
-first REAL NOT NULL, last REAL NOT NULL, PRIMARY KEY (words, signals, target))"""  # noqa: E501
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS gaps (
+  words TEXT NOT NULL, signals TEXT NOT NULL, target TEXT NOT NULL, count INTEGER NOT NULL,
+  first REAL NOT NULL, last REAL NOT NULL, PRIMARY KEY (words, signals, target)
+)"""
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,10 @@ _OF_PAGE = {
 _OF_SECTION = {"heading": 4.0, "body": 1.0}
 _WORD = re.compile(r"\w")
 _COMMON_WORDS = """
-a an and are as at be because but by can do does for from get has have how i if in into is it its make me my no not of on or so than that
-the them then there this to too use used using was what when where which why will with you your
-"""  # noqa: E501
+a an and are as at be because but by can do does for from get has have how i if in into is it its
+make me my no not of on or so than that the them then there this to too use used using was what
+when where which why will with you your
+"""
 _COMMON = frozenset(_COMMON_WORDS.split())
 _PARTS = re.compile(r"[^\W_]+")
 _NOWHERE = (0.0, "", "")

@@ -29,9 +29,10 @@ from importlib import metadata
 def version(name):
     try: return metadata.version(name)
     except metadata.PackageNotFoundError: return ""
-print(json.dumps({"python": sys.version.split()[0], "info": list(sys.version_info[:2]), "platform": sys.platform,
-                  "torch": version("torch"), "triton": version("triton")}))
-"""  # noqa: E501
+print(json.dumps({"python": sys.version.split()[0], "info": list(sys.version_info[:2]),
+                  "platform": sys.platform, "torch": version("torch"),
+                  "triton": version("triton")}))
+"""
 
 
 def find_interpreters(

@@ -29,13 +29,15 @@ CANDIDATES = 40  # of them are compared word by word
 _FILE = re.compile(rf"passages-{FORMAT}-(\d+)\.db")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SCHEMA = """
-CREATE TABLE documents (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, slug TEXT UNIQUE NOT NULL, title TEXT NOT NULL, signature TEXT NOT NULL,
-  problem TEXT NOT NULL, signals TEXT NOT NULL, families TEXT NOT NULL, passages INTEGER NOT NULL);
-CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, number INTEGER NOT NULL, heading TEXT NOT NULL, text TEXT NOT NULL,
-  checksum INTEGER NOT NULL);
+CREATE TABLE documents (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL,
+  slug TEXT UNIQUE NOT NULL, title TEXT NOT NULL, signature TEXT NOT NULL, problem TEXT NOT NULL,
+  signals TEXT NOT NULL, families TEXT NOT NULL, passages INTEGER NOT NULL);
+CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, number INTEGER NOT NULL,
+  heading TEXT NOT NULL, text TEXT NOT NULL, checksum INTEGER NOT NULL);
 CREATE UNIQUE INDEX by_document ON passages (document, number);
-CREATE VIRTUAL TABLE words USING fts5 (heading, text, content = 'passages', content_rowid = 'id', tokenize = 'porter unicode61');
-"""  # noqa: E501
+CREATE VIRTUAL TABLE words USING fts5 (heading, text, content = 'passages', content_rowid = 'id',
+  tokenize = 'porter unicode61');
+"""
 
 
 class Damaged(Exception):
@@ -162,8 +164,9 @@ class PassageIndex:
 
     def passages(self, slug: str, number: int = 0) -> list[DocumentPassage]:
         """The passage of this number, counted from 1; for 0 all of the document."""
-        query = """SELECT p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
-                   WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""  # noqa: E501
+        query = """SELECT p.heading, p.text, p.checksum
+                   FROM passages p JOIN documents d ON d.id = p.document
+                   WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""
         with self._open() as db:
             rows = db.execute(query, (slug, number, number)).fetchall()
         return [
@@ -188,8 +191,9 @@ class PassageIndex:
                 for term in asked
             ]
             names = list(terms or hints)
-            shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
-                        WHERE p.id IN ({",".join("?" * len(scores))})"""  # noqa: E501
+            shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum
+                        FROM passages p JOIN documents d ON d.id = p.document
+                        WHERE p.id IN ({",".join("?" * len(scores))})"""
             rows = {row[0]: row[1:] for row in db.execute(shown, list(scores))}
         matches = []
         for row in sorted(scores, key=lambda row: -scores[row])[:limit]:

@@ -21,7 +21,8 @@ ANSWER = "answer.json"
 _README = """\
 # Write one faster kernel
 
-KEvolve searches for a faster implementation of the task in `task.py` and asks for its next candidate. Read `ask.md` first.
+KEvolve searches for a faster implementation of the task in `task.py` and asks for its next
+candidate. Read `ask.md` first.
 
 | file | what it is |
 | --- | --- |
@@ -30,12 +31,15 @@ KEvolve searches for a faster implementation of the task in `task.py` and asks f
 {files}
 ## Write
 
-* `{candidate}`: the whole candidate file, with class ModelNew (or `def kernel`), in the language {language}{mark}.
-* `{answer}`, optional: `{{"hypothesis": "the one change and why it is faster", "predicted_speedup": 1.2, "rationale": "…"}}`;
+* `{candidate}`: the whole candidate file, with class ModelNew (or `def kernel`), in the language
+  {language}{mark}.
+* `{answer}`, optional:
+  `{{"hypothesis": "the one change and why it is faster", "predicted_speedup": 1.2, "rationale": "…"}}`;
   `"tokens"` and `"usd"` may say what writing it used.
 
-What stands there when the command ends, or when its {seconds:.0f} seconds are up, is submitted as the answer to {ask} of session
-{session}: the calls of tools that `ask.md` mentions are not for you to make.
+What stands there when the command ends, or when its {seconds:.0f} seconds are up, is submitted as
+the answer to {ask} of session {session}: the calls of tools that `ask.md` mentions are not for you
+to make.
 """  # noqa: E501
 
 

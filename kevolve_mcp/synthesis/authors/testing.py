@@ -41,7 +41,9 @@ TUNABLES = {"UNROLL": [1, 2, 4, 8], "WIDTH": [64, 128, 256]}
 PARAMS = {"UNROLL": 1, "WIDTH": 128}
 SOURCE = r"""
 #include <cstdint>
-extern "C" void relu(const float* x, float* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0; }
+extern "C" void relu(const float* x, float* y, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+}
 """
 _library = load_cpp(SOURCE)
 
@@ -51,7 +53,7 @@ class ModelNew(torch.nn.Module):
         y = torch.empty_like(x)
         _library.relu(x.data_ptr(), y.data_ptr(), x.numel())
         return y
-'''  # noqa: E501
+'''
 
 
 def question(identifier: str = "a1", **changes: Any) -> AskContext:
