@@ -9,6 +9,7 @@ that build at once write the same rows. Searches do not go to the server; they n
 from __future__ import annotations
 
 import hashlib
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +25,9 @@ FORMAT = 2  # of ids, rows and checksums: another number, another collection
 STEP = 500  # rows in one request
 HEARTBEAT_S = 15.0
 REQUEST_S = 30.0
+# While somebody else fills a collection, the server may fail to read it: its index is not on its
+# disk yet.
+UNREADABLE_S, PAUSE_S = 10.0, 0.2
 
 
 def vectors(
@@ -59,12 +63,26 @@ def _read(collection: Any, keys: Sequence[str]) -> dict[str, Any]:
     rows = {}
     for begin in range(0, len(keys), STEP):
         part = list(dict.fromkeys(keys[begin : begin + STEP]))
-        got = collection.get(ids=part, include=["embeddings", "metadatas"])
+        got = _get(collection, part)
         for key, row, about in zip(got["ids"], got["embeddings"], got["metadatas"], strict=True):
             vector = np.asarray(row, dtype=np.float32)
             if about and about.get("check_sum") == _check_sum(vector):
                 rows[key] = vector
     return rows
+
+
+def _get(collection: Any, keys: Sequence[str]) -> Any:
+    """The rows of these keys, as soon as the server can read them."""
+    from chromadb.errors import InternalError
+
+    deadline = time.monotonic() + UNREADABLE_S
+    while True:
+        try:
+            return collection.get(ids=list(keys), include=["embeddings", "metadatas"])
+        except InternalError:  # noqa: PERF203  # rare
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
 
 
 def _write(collection: Any, rows: dict[str, Any], pages: dict[str, str]) -> None:
