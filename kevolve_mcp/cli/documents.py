@@ -25,17 +25,17 @@ def add(
         Path,
         typer.Argument(
             metavar="DIR",
-            help="A folder with Markdown, AsciiDoc, text, HTML or PDF files; it stays where it is.",
+            help="A folder with Markdown, AsciiDoc, text, HTML or PDF files, read in place.",
         ),
     ],
     vendor: Annotated[
         str, typer.Option("--vendor", help="The family of the target: acme, cpu, cuda, hip …")
     ],
     arch: Annotated[
-        str, typer.Option("--arch", help="Its architecture, e.g. x1; default: all of the family.")
+        str, typer.Option("--arch", help="The architecture, e.g. x1; default: all of the family.")
     ] = "",
     name: Annotated[
-        str, typer.Option("--name", help="Of the registration; default: vendor-arch.")
+        str, typer.Option("--name", help="Name of the registration; default: vendor-arch.")
     ] = "",
     json: Json = False,
 ) -> None:
@@ -108,7 +108,7 @@ def remove(
 def gaps(
     limit: Annotated[
         int,
-        typer.Option("--limit", min=1, max=1000, help="At most so many questions (default: 50)."),
+        typer.Option("--limit", min=1, max=1000, help="Maximum number of questions (default: 50)."),
     ] = 50,
     json: Json = False,
 ) -> None:

@@ -42,10 +42,12 @@ def search(
         list[str] | None,
         typer.Option("--signal", help="A finding to explain, e.g. memory_bound; repeatable."),
     ] = None,
-    target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
-    language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
+    target: Annotated[str, typer.Option("--target", help="Target, e.g. cpu; default: any.")] = "",
+    language: Annotated[
+        str, typer.Option("--language", help="Language, e.g. cpp; default: any.")
+    ] = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MOST, help="At most so many pages (default: 5).")
+        int, typer.Option("--limit", min=1, max=MOST, help="Maximum number of pages (default: 5).")
     ] = 5,
     server: Server = "",
     token: Token = "",
@@ -88,7 +90,8 @@ def read(
     page: Annotated[
         str,
         typer.Argument(
-            metavar="PAGE", help="A page's id, e.g. guidance/vectorization; index lists all."
+            metavar="PAGE",
+            help="A page's id, e.g. guidance/vectorization; the page `index` lists all.",
         ),
     ],
     server: Server = "",
@@ -116,7 +119,7 @@ def similar(
     target: Target = "cpu",
     language: Language = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=50, help="At most so many kernels (default: 5).")
+        int, typer.Option("--limit", min=1, max=50, help="Maximum number of kernels (default: 5).")
     ] = 5,
     python: Python = "",
     json: Json = False,

@@ -30,10 +30,13 @@ app = typer.Typer(
 Name = Annotated[
     str, typer.Argument(metavar="SKILL", help="A skill's name; see `kevolve skills list`.")
 ]
-By = Annotated[str, typer.Option("--by", help="Who says so. Default: the user's login name.")]
-Note = Annotated[str, typer.Option("--note", help="Why; kept with the decision.")]
+By = Annotated[str, typer.Option("--by", help="Who decides. Default: the user's login name.")]
+Note = Annotated[str, typer.Option("--note", help="The reason; stored with the decision.")]
 State = Annotated[
-    str, typer.Option("--state", help="Only those: proposed, accepted, contradicted or retired.")
+    str,
+    typer.Option(
+        "--state", help="Only skills in this state: proposed, accepted, contradicted or retired."
+    ),
 ]
 
 
