@@ -28,7 +28,7 @@ def approve(
     note: Annotated[str, typer.Option("--note", help="The reason; stored with the approval.")] = "",
     json: Json = False,
 ) -> None:
-    """Let a node pass that you have looked at: one that needs a review counts again, and a session
+    """Approve a node that you have reviewed: one that needs a review counts again, and a session
     with review may export it."""
     approval = at_home(
         "an approval is given", lambda service: service.approve(session, node, name_of(by), note)

@@ -30,8 +30,8 @@ def template(
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Write a candidate in the right form for a task: its constructor, names and shapes; the
-    kernel's body is left to fill in."""
+    """Write a candidate in the right form for a task: constructor, names and shapes are
+    filled in, the kernel's body is left to write."""
     import anyio
 
     from .backend import choose

@@ -39,8 +39,8 @@ def add(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Register hardware documents for a target: from then on searches and asks for it return their
-    passages. Again: read anew."""
+    """Register hardware documents for a target, whose searches and asks then return their passages.
+    Repeating the call reads them again."""
     from .render.documents import document_table
     from .terminal import show
 
@@ -62,7 +62,7 @@ def list_documents(
     ] = "",
     json: Json = False,
 ) -> None:
-    """List registered documents, and what cannot be read of them."""
+    """List registered documents, and what in them cannot be read."""
     from .render.documents import document_table, registration_table
     from .terminal import show
 
@@ -97,7 +97,7 @@ def remove(
     ],
     json: Json = False,
 ) -> None:
-    """Forget registered documents. The files themselves stay."""
+    """Remove registered documents. The files themselves stay."""
     with _documents() as documents:
         gone = documents.remove(name)
     if json:
@@ -112,7 +112,7 @@ def gaps(
     ] = 50,
     json: Json = False,
 ) -> None:
-    """List what was asked and not found, the most asked first."""
+    """List queries that found no page, the most frequent first."""
     import sqlite3
 
     from kevolve_mcp.errors import StoreError

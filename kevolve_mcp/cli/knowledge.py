@@ -24,7 +24,7 @@ MOST = 50  # pages of one search
 app = typer.Typer(
     cls=ListingGroup,
     add_completion=False,
-    help="Find and read what is known: constraints, guidance, hardware, samples, skills.",
+    help="Search and read the knowledge pages: constraints, guidance, hardware, samples, skills.",
     no_args_is_help=True,
 )
 app.command()(documents.add)
@@ -98,7 +98,7 @@ def read(
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Print one page, whole."""
+    """Print one whole page."""
     from .backend import choose, look_through
 
     answers = look_through(
@@ -124,8 +124,7 @@ def similar(
     python: Python = "",
     json: Json = False,
 ) -> None:
-    """Find out who solved a similar task before, in the sessions of this home: how well, on which
-    device, by which node.
+    """Find earlier solutions of similar tasks in this home: figure, device, session and node.
 
     Opens the task to see what it computes; times nothing.
     """

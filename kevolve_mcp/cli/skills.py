@@ -24,7 +24,7 @@ T = TypeVar("T")
 app = typer.Typer(
     cls=ListingGroup,
     add_completion=False,
-    help="Look at the skills that searches have learned; accept, retire, send and receive them.",
+    help="Show the skills that searches have learned; accept, retire, export and import them.",
     no_args_is_help=True,
 )
 Name = Annotated[
@@ -86,7 +86,7 @@ def show(name: Name, json: Json = False) -> None:
 
 @app.command()
 def accept(name: Name, by: By = "", note: Note = "", json: Json = False) -> None:
-    """Let other sessions use a skill; one that was contradicted or retired gets a new chance."""
+    """Let other sessions use a skill; a contradicted or retired one becomes usable again."""
     _decided(_run(lambda service: service.decide_skill(name, "accepted", name_of(by), note)), json)
 
 
@@ -123,8 +123,8 @@ def import_(
     by: By = "",
     json: Json = False,
 ) -> None:
-    """Read a skill's folder. It arrives as proposed; its evidence is marked as of elsewhere and
-    accepts nothing by itself."""
+    """Read a skill's folder. The skill is proposed; its evidence is marked as coming from elsewhere
+    and does not count for acceptance."""
     view = _run(lambda service: service.import_skill(folder, name_of(by)))
     if json:
         return _print({"skill": view})
