@@ -23,14 +23,12 @@ def approve(
     session: SessionId,
     node: NodeId,
     by: Annotated[
-        str, typer.Option("--by", help="Who looked at it. Default: the user's login name.")
+        str, typer.Option("--by", help="Who reviewed it. Default: the user's login name.")
     ] = "",
-    note: Annotated[
-        str, typer.Option("--note", help="Why it may pass; kept with the approval.")
-    ] = "",
+    note: Annotated[str, typer.Option("--note", help="The reason; stored with the approval.")] = "",
     json: Json = False,
 ) -> None:
-    """Let a node pass that you have looked at: one that needs a review counts again, and a session
+    """Approve a node that you have reviewed: one that needs a review counts again, and a session
     with review may export it."""
     approval = at_home(
         "an approval is given", lambda service: service.approve(session, node, name_of(by), note)

@@ -19,7 +19,9 @@ def template(
     task: TaskPath,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write to this file instead of stdout."
+        ),
     ] = None,
     target: Target = "cpu",
     language: Language = "",
@@ -28,8 +30,8 @@ def template(
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Write a candidate in the right form for a task: its constructor, names and shapes; the
-    kernel's body is left to fill in."""
+    """Write a candidate in the right form for a task: constructor, names and shapes are
+    filled in, the kernel's body is left to write."""
     import anyio
 
     from .backend import choose
@@ -64,14 +66,12 @@ def template(
 def compile(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="[TASK] CANDIDATE", help="The file to build, after the task it is for."
-        ),
+        typer.Argument(metavar="[TASK] CANDIDATE", help="The file to build, preceded by its task."),
     ],
     session: Annotated[
         str,
         typer.Option(
-            "--session", metavar="SESSION", help="The session it is for, instead of a task."
+            "--session", metavar="SESSION", help="Build it for this session instead of a task."
         ),
     ] = "",
     target: Annotated[str, typer.Option("--target", help="Default: the session's, else cpu.")] = "",

@@ -59,8 +59,8 @@ def connect(
         typer.Option(
             "--write",
             help=(
-                "Write it into the agent's file: of this folder, for codex of the user; other "
-                "entries stay."
+                "Write it into the agent's configuration file: in this folder, for codex in the "
+                "home folder; other entries are kept."
             ),
         ),
     ] = False,

@@ -10,7 +10,7 @@ from .terminal import print_json, show
 
 
 def doctor(python: Python = "", server: Server = "", token: Token = "", json: Json = False) -> None:
-    """Say what this machine, or that of a server, can do and what it lacks. Exit code 0 if kernels
+    """Show what this machine, or a server's, can do and what it lacks. Exit code 0 if kernels
     can be evaluated there."""
     import anyio
 

@@ -25,22 +25,22 @@ def add(
         Path,
         typer.Argument(
             metavar="DIR",
-            help="A folder with Markdown, AsciiDoc, text, HTML or PDF files; it stays where it is.",
+            help="A folder with Markdown, AsciiDoc, text, HTML or PDF files, read in place.",
         ),
     ],
     vendor: Annotated[
         str, typer.Option("--vendor", help="The family of the target: acme, cpu, cuda, hip …")
     ],
     arch: Annotated[
-        str, typer.Option("--arch", help="Its architecture, e.g. x1; default: all of the family.")
+        str, typer.Option("--arch", help="The architecture, e.g. x1; default: all of the family.")
     ] = "",
     name: Annotated[
-        str, typer.Option("--name", help="Of the registration; default: vendor-arch.")
+        str, typer.Option("--name", help="Name of the registration; default: vendor-arch.")
     ] = "",
     json: Json = False,
 ) -> None:
-    """Register hardware documents for a target: from then on searches and asks for it return their
-    passages. Again: read anew."""
+    """Register hardware documents for a target, whose searches and asks then return their passages.
+    Repeating the call reads them again."""
     from .render.documents import document_table
     from .terminal import show
 
@@ -62,7 +62,7 @@ def list_documents(
     ] = "",
     json: Json = False,
 ) -> None:
-    """List registered documents, and what cannot be read of them."""
+    """List registered documents, and what in them cannot be read."""
     from .render.documents import document_table, registration_table
     from .terminal import show
 
@@ -97,7 +97,7 @@ def remove(
     ],
     json: Json = False,
 ) -> None:
-    """Forget registered documents. The files themselves stay."""
+    """Remove registered documents. The files themselves stay."""
     with _documents() as documents:
         gone = documents.remove(name)
     if json:
@@ -108,11 +108,11 @@ def remove(
 def gaps(
     limit: Annotated[
         int,
-        typer.Option("--limit", min=1, max=1000, help="At most so many questions (default: 50)."),
+        typer.Option("--limit", min=1, max=1000, help="Maximum number of questions (default: 50)."),
     ] = 50,
     json: Json = False,
 ) -> None:
-    """List what was asked and not found, the most asked first."""
+    """List queries that found no page, the most frequent first."""
     import sqlite3
 
     from kevolve_mcp.errors import StoreError

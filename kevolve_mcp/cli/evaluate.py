@@ -46,7 +46,7 @@ def evaluate(
         typer.Option(
             "--library-calls",
             metavar="flag|allow|reject",
-            help="What a candidate that lets the framework compute gets.",
+            help="How to treat a candidate that lets the framework do the computation.",
         ),
     ] = "flag",
     isolation: Annotated[
@@ -63,8 +63,8 @@ def evaluate(
         typer.Option(
             "--quick",
             help=(
-                "One process pair and the strongest baseline, as during a search, and less "
-                "patience in comparing: no final verdict."
+                "Measure as during a search, against the strongest baseline only, and compare "
+                "more briefly: no final verdict."
             ),
         ),
     ] = False,
@@ -73,8 +73,8 @@ def evaluate(
         typer.Option(
             "--fresh",
             help=(
-                "Examine the task and time its baselines anew; what this machine remembers of it "
-                "is replaced."
+                "Validate the task and time its baselines anew, and replace what this machine has "
+                "cached of it."
             ),
         ),
     ] = False,

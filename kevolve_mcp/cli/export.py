@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def export(
     session: SessionId,
     node: Annotated[
-        str, typer.Argument(metavar="[NODE]", help="This node instead of the best one.")
+        str, typer.Argument(metavar="[NODE]", help="Export this node instead of the best one.")
     ] = "",
     output: Annotated[
         Path | None,

@@ -24,7 +24,7 @@ MOST = 50  # pages of one search
 app = typer.Typer(
     cls=ListingGroup,
     add_completion=False,
-    help="Find and read what is known: constraints, guidance, hardware, samples, skills.",
+    help="Search and read the knowledge pages: constraints, guidance, hardware, samples, skills.",
     no_args_is_help=True,
 )
 app.command()(documents.add)
@@ -42,10 +42,12 @@ def search(
         list[str] | None,
         typer.Option("--signal", help="A finding to explain, e.g. memory_bound; repeatable."),
     ] = None,
-    target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
-    language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
+    target: Annotated[str, typer.Option("--target", help="Target, e.g. cpu; default: any.")] = "",
+    language: Annotated[
+        str, typer.Option("--language", help="Language, e.g. cpp; default: any.")
+    ] = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MOST, help="At most so many pages (default: 5).")
+        int, typer.Option("--limit", min=1, max=MOST, help="Maximum number of pages (default: 5).")
     ] = 5,
     server: Server = "",
     token: Token = "",
@@ -88,14 +90,15 @@ def read(
     page: Annotated[
         str,
         typer.Argument(
-            metavar="PAGE", help="A page's id, e.g. guidance/vectorization; index lists all."
+            metavar="PAGE",
+            help="A page's id, e.g. guidance/vectorization; the page `index` lists all.",
         ),
     ],
     server: Server = "",
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Print one page, whole."""
+    """Print one whole page."""
     from .backend import choose, look_through
 
     answers = look_through(
@@ -116,13 +119,12 @@ def similar(
     target: Target = "cpu",
     language: Language = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=50, help="At most so many kernels (default: 5).")
+        int, typer.Option("--limit", min=1, max=50, help="Maximum number of kernels (default: 5).")
     ] = 5,
     python: Python = "",
     json: Json = False,
 ) -> None:
-    """Find out who solved a similar task before, in the sessions of this home: how well, on which
-    device, by which node.
+    """Find earlier solutions of similar tasks in this home: figure, device, session and node.
 
     Opens the task to see what it computes; times nothing.
     """

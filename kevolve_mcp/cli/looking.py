@@ -26,7 +26,7 @@ Section = Annotated[
         "--section",
         help=(
             "summary, source, log, profile, assembly, cases, stages, or context (what its author "
-            "was shown); of a session alone: template."
+            "was shown); for a session without a node: template."
         ),
     ),
 ]
@@ -67,14 +67,14 @@ def show(
         str,
         typer.Argument(
             metavar="SESSION",
-            help="A session's id; or alone, of an evaluation outside of sessions, e.g. x11.",
+            help="A session's id; or the id of an evaluation outside of sessions, e.g. x11.",
         ),
     ],
     node: Annotated[
         str,
         typer.Argument(
             metavar="[NODE]",
-            help="A node's id, e.g. n17, or an evaluation's, e.g. e11; both count per session.",
+            help="A node's id, e.g. n17, or an evaluation's, e.g. e11, within the session.",
         ),
     ] = "",
     section: Section = "",

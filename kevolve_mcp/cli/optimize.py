@@ -53,7 +53,11 @@ def optimize(
     ] = "best",
     evaluations: Annotated[
         int | None,
-        typer.Option("--evaluations", min=1, help="Stop after so many evaluations (default: 40)."),
+        typer.Option(
+            "--evaluations",
+            min=1,
+            help="Stop after this many evaluations (default: 40; no limit with --minutes).",
+        ),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -61,13 +65,13 @@ def optimize(
             "--minutes",
             min=0.01,
             help=(
-                "Stop searching after so many minutes (default: 1.25, with other authors than "
-                "offline 30; none with --evaluations)."
+                "Stop searching after this many minutes (default: 1.25 for the offline author, 30 "
+                "for others; no limit with --evaluations)."
             ),
         ),
     ] = None,
     no_skills: Annotated[
-        bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")
+        bool, typer.Option("--no-skills", help="Take no starting kernels from skills.")
     ] = False,
     author: Annotated[
         str,
@@ -89,11 +93,13 @@ def optimize(
     ] = "",
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", min=1, help="Stop after the author used so many tokens."),
+        typer.Option("--tokens", min=1, help="Stop after the author has used this many tokens."),
     ] = None,
     usd: Annotated[
         float | None,
-        typer.Option("--usd", min=0.0001, help="Stop after the author used so many US dollars."),
+        typer.Option(
+            "--usd", min=0.0001, help="Stop after the author has used this many US dollars."
+        ),
     ] = None,
     price_in: Annotated[
         float | None,
@@ -104,7 +110,10 @@ def optimize(
         ),
     ] = None,
     price_out: Annotated[
-        float | None, typer.Option("--price-out", min=0, help="The same for tokens that it writes.")
+        float | None,
+        typer.Option(
+            "--price-out", min=0, help="US dollars per million tokens that the model writes."
+        ),
     ] = None,
     author_minutes: Annotated[
         float | None,
@@ -114,7 +123,7 @@ def optimize(
         str,
         typer.Option(
             "--selection",
-            help="Selection policy: greedy, evolutionary, or one that an installed package brings.",
+            help="Selection policy: greedy, evolutionary, mcts, or one from an installed package.",
         ),
     ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
@@ -125,8 +134,8 @@ def optimize(
             min=0,
             max=1,
             help=(
-                "How often an ask shows a kernel of a similar task of an earlier session (default: "
-                "0.1)."
+                "Probability that an ask shows a kernel from an earlier session on a similar task "
+                "(default: 0.1)."
             ),
         ),
     ] = None,
@@ -137,8 +146,8 @@ def optimize(
             min=0,
             max=1,
             help=(
-                "Share of the budget in which parameters are searched while the author thinks "
-                "(default: 0.2)."
+                "Share of the budget for searching parameters while the author thinks (default: "
+                "0.2)."
             ),
         ),
     ] = None,
@@ -157,11 +166,11 @@ def optimize(
         typer.Option(
             "--resume",
             metavar="SESSION",
-            help="Go on with this session; limits then count from here.",
+            help="Continue this session; limits then count from here.",
         ),
     ] = "",
     new: Annotated[
-        bool, typer.Option("--new", help="Open another session even where an equal one is open.")
+        bool, typer.Option("--new", help="Open another session even if an equal one is open.")
     ] = False,
     output: Annotated[
         Path | None,

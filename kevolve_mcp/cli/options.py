@@ -42,7 +42,7 @@ MemoryLimit = Annotated[
         "--memory-gib",
         min=0.001,
         max=1e6,
-        help="The most that a kernel may hold while it is timed, of host and of device memory.",
+        help="The most host memory, and device memory, that a kernel may hold while it is timed.",
     ),
 ]
 Python = Annotated[
@@ -59,7 +59,7 @@ Server = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="Ask this running server (`kevolve serve --http`). Default: KEVOLVE_SERVER, or none.",
+        help="Use this running server (`kevolve serve --http`). Default: KEVOLVE_SERVER, or none.",
     ),
 ]
 Token = Annotated[

@@ -34,7 +34,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help="The port; 0 takes a free one (default: 8765).",
+            help="The port; 0 chooses a free one (default: 8765).",
         ),
     ] = 8765,
     token: Annotated[
@@ -42,8 +42,8 @@ def serve(
         typer.Option(
             "--token",
             help=(
-                "The bearer token; KEVOLVE_TOKEN is not seen by other users. Default: one kept in "
-                "the home."
+                "The bearer token. Prefer KEVOLVE_TOKEN, which other users cannot see. Default: "
+                "one kept in the home."
             ),
         ),
     ] = None,
@@ -52,14 +52,14 @@ def serve(
         typer.Option(
             "--root",
             metavar="DIR",
-            help="Callers' paths name Python files below it (default: here); repeatable.",
+            help="Callers may name Python files below it; repeatable. Default: current folder.",
         ),
     ] = None,
     allow_remote: Annotated[
         bool,
         typer.Option(
             "--allow-remote",
-            help="Listen on an address that others reach; wants a token that you set.",
+            help="Listen on an address that others can reach; requires a token that you set.",
         ),
     ] = False,
     allow_host: Annotated[

@@ -24,16 +24,19 @@ T = TypeVar("T")
 app = typer.Typer(
     cls=ListingGroup,
     add_completion=False,
-    help="Look at the skills that searches have learned; accept, retire, send and receive them.",
+    help="Show the skills that searches have learned; accept, retire, export and import them.",
     no_args_is_help=True,
 )
 Name = Annotated[
     str, typer.Argument(metavar="SKILL", help="A skill's name; see `kevolve skills list`.")
 ]
-By = Annotated[str, typer.Option("--by", help="Who says so. Default: the user's login name.")]
-Note = Annotated[str, typer.Option("--note", help="Why; kept with the decision.")]
+By = Annotated[str, typer.Option("--by", help="Who decides. Default: the user's login name.")]
+Note = Annotated[str, typer.Option("--note", help="The reason; stored with the decision.")]
 State = Annotated[
-    str, typer.Option("--state", help="Only those: proposed, accepted, contradicted or retired.")
+    str,
+    typer.Option(
+        "--state", help="Only skills in this state: proposed, accepted, contradicted or retired."
+    ),
 ]
 
 
@@ -83,7 +86,7 @@ def show(name: Name, json: Json = False) -> None:
 
 @app.command()
 def accept(name: Name, by: By = "", note: Note = "", json: Json = False) -> None:
-    """Let other sessions use a skill; one that was contradicted or retired gets a new chance."""
+    """Let other sessions use a skill; a contradicted or retired one becomes usable again."""
     _decided(_run(lambda service: service.decide_skill(name, "accepted", name_of(by), note)), json)
 
 
@@ -120,8 +123,8 @@ def import_(
     by: By = "",
     json: Json = False,
 ) -> None:
-    """Read a skill's folder. It arrives as proposed; its evidence is marked as of elsewhere and
-    accepts nothing by itself."""
+    """Read a skill's folder. The skill is proposed; its evidence is marked as coming from elsewhere
+    and does not count for acceptance."""
     view = _run(lambda service: service.import_skill(folder, name_of(by)))
     if json:
         return _print({"skill": view})

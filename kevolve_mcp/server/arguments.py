@@ -28,9 +28,9 @@ PolicyArgument = Annotated[
     dict[str, str | bool | int | float] | str | None,
     Field(
         description=(
-            '"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, '
-            "reject), isolation, tolerance (default, bitwise), review, memory_gib, skills, seed, "
-            "inject, tune (0..1)"
+            '"greedy", "evolutionary", "mcts", or an object: selection, library_calls (flag, '
+            "allow, reject), isolation, tolerance (default, bitwise), review, memory_gib, skills, "
+            "seed, inject, tune (0..1)"
         )
     ),
 ]
