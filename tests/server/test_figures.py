@@ -100,7 +100,7 @@ def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: OpenJud
             large, tiny = (
                 row for row in told.splitlines() if row.startswith(("- large", "- tiny"))
             )
-            floor = "; a call that does nothing takes "
+            floor = "; an empty call takes "
             assert floor in tiny
             assert floor not in large
 
