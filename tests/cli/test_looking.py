@@ -133,7 +133,7 @@ def test_compile_builds_only(kevolve: Kevolve, task: Path, tmp_path: Path) -> No
     ("arguments", "said"),
     [
         (["TASK", "/nowhere/k.py"], "no such candidate"),
-        (["START"], "built for a task"),
+        (["START"], "needs a task to be built for"),
         (["TASK", "START", "START"], "3 files"),
         (["TASK", "START", "--session", "s"], "beside --session"),
         (["/nowhere", "START"], "no such task"),

@@ -60,7 +60,7 @@ def test_a_person_reviews_and_decides(
         "skills", "accept", skill, "--by", "R. Viewer", "--note", "seen on two machines", "--json"
     )
     assert json.loads(done.stdout)["skill"]["state"] == "accepted"
-    assert "Nothing waits" in kevolve("skills", "review").stdout
+    assert "No skill waits" in kevolve("skills", "review").stdout
     shown = kevolve("skills", "show", skill).stdout
     assert "accepted by R. Viewer: seen on two machines" in shown
     assert "Rows that do not." in shown
