@@ -172,7 +172,7 @@ async def test_nonsense_is_the_callers_fault(tmp_path: Path) -> None:
 async def test_a_server_that_answers_otherwise_is_told(line: bytes) -> None:
     seen: list[ProgressEvent] = []
     async with answering(line) as executor:
-        with pytest.raises(Unavailable, match="does not answer as a judge"):
+        with pytest.raises(Unavailable, match="does not answer like a judge"):
             await executor.open_task(TASK, "", "cpu", progress=seen.append)
     assert not seen
 
@@ -180,13 +180,13 @@ async def test_a_server_that_answers_otherwise_is_told(line: bytes) -> None:
 @pytest.mark.anyio
 async def test_a_list_or_a_refusal_that_is_none_is_told() -> None:
     async with answering(b'{"result": 1}') as executor:
-        with pytest.raises(Unavailable, match="does not answer as a judge"):
+        with pytest.raises(Unavailable, match="does not answer like a judge"):
             await executor.devices()
-        with pytest.raises(Unavailable, match="does not answer as a judge"):
+        with pytest.raises(Unavailable, match="does not answer like a judge"):
             await executor.interpreters()
     for body in (b"[" * 100_000, b'{"error": {"data": [1]}}'):
         async with answering(body, status=400) as executor:
-            with pytest.raises(Unavailable, match="does not answer as a judge"):
+            with pytest.raises(Unavailable, match="does not answer like a judge"):
                 await executor.describe()
 
 
