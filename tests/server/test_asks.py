@@ -85,7 +85,7 @@ async def test_the_first_correct_kernel_is_extended_and_the_ask_says_why(client:
     session = await opened(client)
     draft, said = await ask(client, session)
     assert draft["role"] == "draft"
-    assert "Why this one: nothing is correct yet that could be built upon." in said
+    assert "Why this one: no candidate is correct yet to build on." in said
     await submit(
         client,
         session,

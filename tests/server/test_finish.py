@@ -14,7 +14,7 @@ from .conftest import data, kernel, open_session, refused, text
 
 # in one era: the eras differ in nothing that is shown here
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("client", ["auto"], indirect=True)]
-HELPS = "What helps: more work a call (a larger batch)"
+HELPS = "What helps: more work per call (a larger batch)"
 
 
 async def told(client: Client, session: str, *kernels: str) -> None:
@@ -43,7 +43,7 @@ async def test_a_win_that_the_dispatch_eats_is_told_with_what_helps(client: Clie
         "1.01x."
     )
     assert eaten.startswith(
-        "Case default: 1.01x as called, 1.60x alone; finding the kernel takes 6.5 us a call with "
+        "Case default: 1.01x as called, 1.60x alone; finding the kernel takes 6.5 us per call with "
         "warm caches"
     )
     assert HELPS in eaten
