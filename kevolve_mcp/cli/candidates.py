@@ -49,7 +49,7 @@ def template(
             output.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(
-                f"{output} is not writable: {error.strerror}",
+                f"{output} cannot be written: {error.strerror}",
                 "Name a file in an existing folder.",
             ) from None
         typer.echo(

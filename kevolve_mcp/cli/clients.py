@@ -181,6 +181,6 @@ def _replace(file: Path, text: str) -> None:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise UsageError(
-            f"{file} is not writable: {error.strerror}",
+            f"{file} cannot be written: {error.strerror}",
             "Run without --write and insert the printed entry by hand.",
         ) from None

@@ -71,7 +71,7 @@ def _writable_copy(cache: Path) -> Path:
             return root
     except OSError as error:
         raise Unavailable(
-            f"the cache folder {cache} is not writable: {error.strerror}",
+            f"the cache folder {cache} cannot be written: {error.strerror}",
             "It holds builds and the judge's files; set KEVOLVE_CACHE to a writable folder.",
         ) from error
 

@@ -147,7 +147,9 @@ def _folder(name: str, folder: Path, variable: str) -> DoctorFinding:
             pass
     except OSError as error:
         remedy = f"Set {variable} to a writable folder on a local disk."
-        return DoctorFinding(name, "missing", f"{folder} is not writable: {error.strerror}", remedy)
+        return DoctorFinding(
+            name, "missing", f"{folder} cannot be written: {error.strerror}", remedy
+        )
     free = shutil.disk_usage(existing).free
     state: State = "ok" if free >= LEAST_FREE else "warning"
     remedy = "" if state == "ok" else "Free some space: builds need it."

@@ -92,7 +92,7 @@ def test_a_skill_travels_as_a_folder(
     # it lies there already
     assert kevolve("skills", "export", skill, tmp_path / "team").exit_code == 1
     monkeypatch.setenv("KEVOLVE_HOME", str(tmp_path / "other"))
-    for word in ("is proposed", "was known (proposed); it now has 1"):
+    for word in ("is proposed", "is already known (proposed); it now has 1"):
         assert word in kevolve("skills", "import", folder, "--by", "you").stdout
     with Store.open(tmp_path / "other") as store:
         there = store.skills.get(NAME)

@@ -18,8 +18,8 @@ def test_goals():
     reached = over("speedup:2")
     assert reached.reason == "goal_reached"
     assert reached.sentence == (
-        "Goal reached: n2 is 2.31x (95 % interval 2.25 to 2.38), certainly at least 2.25x; the goal "
-        "was 2x."
+        "Goal reached: n2 is 2.31x (95 % interval 2.25 to 2.38), certainly at least 2.25x; the "
+        "goal was 2x."
     )
     assert over("speedup:2.3") is None  # of which the median alone says so
     assert over("speedup:2.5") is None

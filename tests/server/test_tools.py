@@ -44,7 +44,7 @@ async def test_the_whole_journey(client: Client) -> None:
     assert submitted.content[-1].type == "resource_link"
 
     again = await client.call_tool("session_next", {"session_id": session, "ask_id": "a1"})
-    assert "answered already by n1" in text(again)
+    assert "already answered by n1" in text(again)
     asked = await client.call_tool("session_next", {"session_id": session})
     ask_id = data(asked)["asks"][0]["context"]["id"]
     told = data(
@@ -344,10 +344,10 @@ async def test_a_files_parameters_are_tuned_on_request(
         in refused(await client.call_tool("kernel_profile", {**arguments, "tune": 65}))["hint"]
     )
     assert (
-        "alone"
+        "cannot be combined"
         in refused(
             await client.call_tool("kernel_profile", {**arguments, "tune": 3, "repeat": True})
-        )["hint"]
+        )["message"]
     )
 
 
@@ -413,7 +413,7 @@ async def test_what_waits_for_a_review_is_named_where_nothing_can_be_exported(
     given = {"session_id": session, "source": kernel(status="needs_review")}
     await client.call_tool("kernel_submit", given)
     answer = refused(await client.call_tool("session_finish", {"session_id": session}))
-    assert "a person should look at n1." in answer["message"]
+    assert "a person should review n1." in answer["message"]
     assert f"kevolve approve {session} n1" in answer["next"]
     # and whoever drafts anew knows of it
     asked = text(await client.call_tool("session_next", {"session_id": session}))

@@ -226,7 +226,7 @@ def _log(home: Path) -> Iterator[TextIO]:
         log = path.open("a", encoding="utf-8")
     except OSError as error:
         raise StoreError(
-            f"{path} is not writable: {error.strerror}",
+            f"{path} cannot be written: {error.strerror}",
             "Set KEVOLVE_HOME to a folder on a local disk.",
         ) from None
     with log:

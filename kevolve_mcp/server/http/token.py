@@ -121,7 +121,7 @@ def _made(home: Path) -> str:
         return read_token(home)
     except OSError as error:
         raise StoreError(
-            f"{path} is not writable: {error.strerror}",
+            f"{path} cannot be written: {error.strerror}",
             "Set KEVOLVE_HOME to a folder on a local disk.",
         ) from None
     return value
