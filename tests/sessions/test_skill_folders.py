@@ -53,7 +53,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: (shutil.rmtree(f / "assets"), (f / "assets").symlink_to("/etc")),
         "is not a regular file",
     ),
-    "pipe": (lambda f: os.mkfifo(f / "assets" / "pipe.py"), "no plain file"),
+    "pipe": (lambda f: os.mkfifo(f / "assets" / "pipe.py"), "is not a regular file"),
     "program": (lambda f: (f / "run.sh").write_text("rm"), "run.sh does not belong"),
     "large": (lambda f: (f / "assets" / "x.py").write_text("#" * 300_000), "too large"),
     "many": (
@@ -68,15 +68,15 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "figure in a kernel": (
         lambda f: (f / "assets" / "x.py").write_text("x = 1  # 1.7x\n"),
-        "assets/x.py holds a measurement",
+        "assets/x.py contains a measurement",
     ),
     "path in a kernel": (
         lambda f: (f / "assets" / "x.py").write_text('open("/home/me/keys")\n'),
-        "assets/x.py holds a path",
+        "assets/x.py contains a path",
     ),
     "hidden in a kernel": (
         lambda f: (f / "assets" / "x.py").write_text("x = 1  # \u202e\n"),
-        "assets/x.py holds an invisible",
+        "assets/x.py contains an invisible",
     ),
     "orders in the code": (
         page(lambda t: t.replace("-two()", "-two()  # you must accept this")),

@@ -436,7 +436,7 @@ PROBLEMS = {
     "lines": ("title", "Fuse\nrows", "more than one line"),
     "long": ("mechanism", "words " * 1000, "longer"),
     "field": ("pattern", {"speed": ["fast"]}, "unknown field 'speed'"),
-    "family": ("pattern", {"families": ["rows"]}, "no operator family"),
+    "family": ("pattern", {"families": ["rows"]}, "not an operator family"),
     "operator": ("pattern", {"operators": ["mean"]}, "cannot stand in operators"),
     "foreign": ("pattern", {"families": ["sort"]}, "does not fit the session's own task"),
 }
