@@ -1,5 +1,5 @@
-"""`kevolve knowledge`: the pages and skills that every author is given, and what earlier sessions
-found; documents of one's own stand in documents.py."""
+"""`kevolve knowledge`: the pages and skills that authors get, and what earlier sessions found. The
+user's own documents are in documents.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST = 50  # pages of one search
 app = typer.Typer(
     cls=ListingGroup,
     add_completion=False,
-    help="Search and read the knowledge pages: constraints, guidance, hardware, samples, skills.",
+    help="Find and read knowledge: constraints, guidance, hardware, samples, skills.",
     no_args_is_help=True,
 )
 app.command()(documents.add)
@@ -47,7 +47,7 @@ def search(
         str, typer.Option("--language", help="Language, e.g. cpp; default: any.")
     ] = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MOST, help="Maximum number of pages (default: 5).")
+        int, typer.Option("--limit", min=1, max=MOST, help="Most pages to list (default: 5).")
     ] = 5,
     server: Server = "",
     token: Token = "",
@@ -119,12 +119,13 @@ def similar(
     target: Target = "cpu",
     language: Language = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=50, help="Maximum number of kernels (default: 5).")
+        int, typer.Option("--limit", min=1, max=50, help="Most kernels to list (default: 5).")
     ] = 5,
     python: Python = "",
     json: Json = False,
 ) -> None:
-    """Find earlier solutions of similar tasks in this home: figure, device, session and node.
+    """Find sessions of this home that solved a similar task: how well, on which device, with which
+    node.
 
     Opens the task to see what it computes; times nothing.
     """
@@ -141,7 +142,7 @@ def similar(
         say(similar_line(view))
         typer.echo(f"  kevolve show {view.session} {view.node} --section source")
     if not kernels:
-        say(f"No session of this home holds a kernel of a task like {name}.")
+        say(f"No session of this home has a kernel for a task like {name}.")
     return None
 
 
@@ -152,7 +153,7 @@ def _similar(
 
     announce = announcer(quiet=quiet)
     return at_home(
-        "earlier sessions are looked through",
+        "earlier sessions are searched",
         lambda service: service.similar(
             Text(path=str(task)),
             target=target,

@@ -1,4 +1,4 @@
-"""`kevolve optimize`: the whole journey from a task to an exported kernel, with live progress."""
+"""`kevolve optimize`: from a task to an exported kernel, with live progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.types import Budget
     from kevolve_mcp.sessions.types import SessionSpec
 
-# what a session is
+# options that define a session
 DESCRIBING = (
     "task",
     "start",
@@ -54,9 +54,7 @@ def optimize(
     evaluations: Annotated[
         int | None,
         typer.Option(
-            "--evaluations",
-            min=1,
-            help="Stop after this many evaluations (default: 40; no limit with --minutes).",
+            "--evaluations", min=1, help="Stop after this many evaluations (default: 40)."
         ),
     ] = None,
     minutes: Annotated[
@@ -65,8 +63,8 @@ def optimize(
             "--minutes",
             min=0.01,
             help=(
-                "Stop searching after this many minutes (default: 1.25 for the offline author, 30 "
-                "for others; no limit with --evaluations)."
+                "Stop searching after this many minutes (default: 1.25 with the offline author, 30 "
+                "with others; no limit with --evaluations)."
             ),
         ),
     ] = None,
@@ -93,27 +91,22 @@ def optimize(
     ] = "",
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", min=1, help="Stop after the author has used this many tokens."),
+        typer.Option("--tokens", min=1, help="Stop after the author used this many tokens."),
     ] = None,
     usd: Annotated[
         float | None,
-        typer.Option(
-            "--usd", min=0.0001, help="Stop after the author has used this many US dollars."
-        ),
+        typer.Option("--usd", min=0.0001, help="Stop after the author spent this many US dollars."),
     ] = None,
     price_in: Annotated[
         float | None,
         typer.Option(
             "--price-in",
             min=0,
-            help="US dollars per million tokens that the model reads. Default: a price table.",
+            help="US dollars per million input tokens of the model. Default: a price table.",
         ),
     ] = None,
     price_out: Annotated[
-        float | None,
-        typer.Option(
-            "--price-out", min=0, help="US dollars per million tokens that the model writes."
-        ),
+        float | None, typer.Option("--price-out", min=0, help="The same for output tokens.")
     ] = None,
     author_minutes: Annotated[
         float | None,
@@ -123,7 +116,7 @@ def optimize(
         str,
         typer.Option(
             "--selection",
-            help="Selection policy: greedy, evolutionary, mcts, or one from an installed package.",
+            help="Selection policy: greedy, evolutionary, or one from an installed package.",
         ),
     ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
@@ -134,7 +127,7 @@ def optimize(
             min=0,
             max=1,
             help=(
-                "Probability that an ask shows a kernel from an earlier session on a similar task "
+                "Share of asks that show a kernel for a similar task from an earlier session "
                 "(default: 0.1)."
             ),
         ),
@@ -146,7 +139,7 @@ def optimize(
             min=0,
             max=1,
             help=(
-                "Share of the budget for searching parameters while the author thinks (default: "
+                "Share of the budget for searching parameters while the author writes (default: "
                 "0.2)."
             ),
         ),
@@ -158,7 +151,7 @@ def optimize(
             "--parallel",
             min=1,
             max=16,
-            help="Asks in flight at once (default: 2 for a new search on CUDA, else 1).",
+            help="Asks open at once (default: 2 for a new search on CUDA, else 1).",
         ),
     ] = None,
     resume: Annotated[
@@ -166,7 +159,7 @@ def optimize(
         typer.Option(
             "--resume",
             metavar="SESSION",
-            help="Continue this session; limits then count from here.",
+            help="Go on with this session; limits then count from now on.",
         ),
     ] = "",
     new: Annotated[
@@ -264,8 +257,8 @@ def _session(
     search: dict[str, Any],
     new: bool,
 ) -> SessionSpec:
-    """What to open, by paths on this machine. search: what was not said is None or empty. Raises
-    UsageError."""
+    """What to open, by paths on this machine. search: options, None or empty where not given.
+    Raises UsageError."""
     from harness.types import Goal, Policy
     from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, Text
 
@@ -305,7 +298,7 @@ def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:
         word = "TASK" if ignored[0] == "task" else f"--{ignored[0].replace('_', '-')}"
         raise UsageError(
             f"--resume takes no {word}",
-            "The session knows what it searches for and how. --evaluations, --minutes, --tokens "
-            "and --usd say how much more it may spend; the author's options, --parallel, "
-            "--output, --json and the server's can be given anew.",
+            "The session already defines what it searches for and how. --evaluations, --minutes, "
+            "--tokens and --usd say how much more it may spend; the author's options, --parallel, "
+            "--output, --json and the server's options may also be given.",
         )

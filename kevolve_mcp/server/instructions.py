@@ -1,6 +1,5 @@
-"""What a client reads about the server before any tool: the workflow, in fewer than 2,000
-characters, and two prompts for clients that offer them; every fact in these also comes from a
-tool."""
+"""What a client reads before any tool: the workflow, in fewer than 2,000 characters, and two
+prompts for clients that offer prompts. Every fact in them also comes from a tool."""
 
 from __future__ import annotations
 
@@ -10,25 +9,25 @@ from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
 INSTRUCTIONS = """\
-KEvolve makes kernels fast and proves it. You write kernels; KEvolve knows, measures, remembers and
-says what to try next.
+KEvolve finds fast kernels and proves that they are fast. You write kernels; KEvolve measures them,
+remembers results and says what to try next.
 
 1. session_open(task_path=..., target="cpu") -> session id, baselines to beat. Repeating it joins
    the open session.
 2. session_next(session_id) -> an ask: parents, diagnosis, knowledge, what was tried. Write one
-   complete candidate file. What you were given before is only referred to; fresh=true gives all to
-   an author who has seen nothing.
+   complete candidate file. An ask only refers to what you were given before; fresh=true is for an
+   author who has seen nothing yet.
 3. kernel_submit(session_id, path=..., ask_id=..., hypothesis=..., predicted_speedup=...) ->
-   verdict, why, signals. The same ask is given until you answer it with its ask_id; without one,
-   name parents=[...]. An ask of role "start" brings its own kernel: kernel_submit(session_id,
+   verdict, reason, signals. You get the same ask until you answer it with its ask_id; without an
+   ask, name parents=[...]. An ask of role "start" has its kernel: kernel_submit(session_id,
    ask_id=...) alone evaluates it.
 4. Repeat 2 and 3 until session_next says that the search has ended, or you are satisfied.
 5. session_finish(session_id) -> the winner re-validated, exported, timed as a user calls it. Report
    only that figure.
 
 Before submitting, kernel_compile shows compiler messages, kernel_check proves correctness,
-kernel_profile measures without recording. Failed submissions are worth having: the tree keeps them
-as negative memory. tree_view shows it; knowledge_search(signals=[...]) explains a signal,
+kernel_profile measures without recording. Failed submissions are useful: the tree keeps them as
+negative memory. tree_view shows it; knowledge_search(signals=[...]) explains a signal,
 knowledge_read opens a page.
 
 Slow tools wait up to wait_s seconds (default 20, at most 45), then answer "running" with a job id:
@@ -60,11 +59,11 @@ Make the operator in {task_path} fast on {target} (goal: {goal}) with the KEvolv
    target={target!r}, goal={goal!r}).
 2. session_next(session_id): submit every start first, as it is. Then, for each ask, write one
    complete candidate file, state one hypothesis with a predicted speed-up, and kernel_submit it
-   with the ask_id. Use kernel_check while a kernel is not yet right.
+   with the ask_id. Use kernel_check while a kernel is not yet correct.
 3. Read the signals of every answer; knowledge_search(signals=[...]) explains them. Do not repeat
    what the tree shows as tried.
-4. When session_next says the search has ended, session_finish. Report its measured figure and
-   nothing faster than it.
+4. When session_next says that the search has ended, call session_finish. Report its measured figure
+   and nothing faster.
 """
 
 
@@ -80,9 +79,9 @@ Port the kernel in {start_path} to {language} on {target}, for the task in {task
 KEvolve tools.
 
 1. session_open(task_path={task_path!r}, target={target!r}, language={language!r}).
-2. Read {start_path}. Write the plainest correct translation first: class ModelNew with the task's
+2. Read {start_path}. Write the simplest correct translation first: class ModelNew with the task's
    constructor and forward. kernel_check it until it is correct, then kernel_submit it.
-3. Go on with session_next and kernel_submit: what was fast on the old target need not be on the new
-   one; follow the signals.
-4. session_finish, and report its measured figure.
+3. Go on with session_next and kernel_submit. What was fast on the old target may be slow on the new
+   one: follow the signals.
+4. Call session_finish and report its measured figure.
 """

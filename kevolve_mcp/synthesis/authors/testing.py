@@ -1,4 +1,4 @@
-"""The contract of `Author` as tests: inherit, give an author, run with pytest.
+"""The contract of `Author` as tests: inherit, provide an author, run with pytest.
 
 class TestMine(AuthorConformance):
     def author(self): return MyAuthor()
@@ -57,7 +57,7 @@ class ModelNew(torch.nn.Module):
 
 
 def question(identifier: str = "a1", **changes: Any) -> AskContext:
-    """An ask to improve a small C++ kernel that can be tuned."""
+    """Return an ask to improve a small C++ kernel that can be tuned."""
     rows = TensorSpec((32, 256), "float32", (256, 1), 32 << 10)
     case = Case(
         "only", inputs=(rows,), outputs=(rows,), baselines_us={"eager": 10.0}, roofline_time_us=2.0
