@@ -63,8 +63,8 @@ def evaluate(
         typer.Option(
             "--quick",
             help=(
-                "One process pair, the strongest baseline and shorter comparisons, as during a "
-                "search: no final verdict."
+                "Measure as during a search, against the strongest baseline only, and compare "
+                "more briefly: no final verdict."
             ),
         ),
     ] = False,

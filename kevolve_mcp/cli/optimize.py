@@ -54,7 +54,9 @@ def optimize(
     evaluations: Annotated[
         int | None,
         typer.Option(
-            "--evaluations", min=1, help="Stop after this many evaluations (default: 40)."
+            "--evaluations",
+            min=1,
+            help="Stop after this many evaluations (default: 40; no limit with --minutes).",
         ),
     ] = None,
     minutes: Annotated[
@@ -106,7 +108,8 @@ def optimize(
         ),
     ] = None,
     price_out: Annotated[
-        float | None, typer.Option("--price-out", min=0, help="The same for output tokens.")
+        float | None,
+        typer.Option("--price-out", min=0, help="US dollars per million output tokens."),
     ] = None,
     author_minutes: Annotated[
         float | None,
@@ -116,7 +119,7 @@ def optimize(
         str,
         typer.Option(
             "--selection",
-            help="Selection policy: greedy, evolutionary, or one from an installed package.",
+            help="Selection policy: greedy, evolutionary, mcts, or one from an installed package.",
         ),
     ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
