@@ -200,7 +200,7 @@ def _finder(library: Library, known: Callable[[Situation], dict[str, Any]]) -> F
         took = _since(began)
         return (
             [hit.id for hit in found.hits],
-            bool(found.hits) and "no page really fits" not in found.note,
+            bool(found.hits) and "no page matches these words well" not in found.note,
             *took,
         )
 

@@ -1,8 +1,8 @@
 """What to do next, as a value.
 
-Whoever refuses something, or answers, knows what may be done now, and does not know how the caller
-does it: a tool of the server, a command, an option. It names an Action; the tools
-(`server/calls.py`) and the command line (`cli/calls.py`) have one renderer each.
+Code that answers or refuses knows what may be done next, but not how the caller does it: with a
+tool of the server, a command or an option. It names an Action; the server (`server/calls.py`) and
+the command line (`cli/calls.py`) each render it.
 """
 
 from __future__ import annotations
@@ -59,15 +59,12 @@ Setting = Literal[
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that may be done next.
-
-    What is left out is for the caller to fill in.
-    """
+    """One step that may be taken next; the caller fills in fields that are left out."""
 
     verb: Verb
-    """What to do; "give" sets `setting` in the call that is being made."""
+    """What to do; "give" sets `setting` in the current call."""
     purpose: str = ""
-    """What it is good for, as a reader's sentence goes on after the call: "lists the nodes"."""
+    """Its purpose, phrased to follow the call in a sentence: "lists the nodes"."""
     session: str = ""
     node: str = ""
     other: str = ""
@@ -76,29 +73,29 @@ class Action:
     ask: str = ""
     job: str = ""
     section: str = ""
-    """Of a node, an evaluation or a session."""
+    """The section of a node, an evaluation or a session."""
     page: str = ""
     target: str = ""
     language: str = ""
     name: str = ""
-    """Of a skill or of registered documents."""
+    """The name of a skill or of registered documents."""
     setting: Setting = ""
     value: str = ""
-    """An example for `setting`."""
+    """An example value for `setting`."""
     cursor: int = 0
-    """Where a text goes on that is read in pieces."""
+    """Where to continue a text that is read in parts."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields that say something."""
+        """Return the fields that are set."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
 Say = Callable[[Action], str]
-"""How a surface names a call."""
+"""Renders an action as a call of one surface."""
 
 
 def plainly(action: Action) -> str:
-    """Return the action in words of no surface: "view (session s-1, node n3)"."""
+    """Return the action in words that name no surface: "view (session s-1, node n3)"."""
     values = {k: v for k, v in action.as_json().items() if k not in ("verb", "purpose")}
     known = ", ".join(f"{name} {value}" for name, value in values.items())
     return action.verb.replace("_", " ") + (f" ({known})" if known else "")
@@ -107,7 +104,7 @@ def plainly(action: Action) -> str:
 def read_actions(data: object) -> tuple[Action, ...]:
     """Return the actions among `data`, a list from JSON.
 
-    What this version does not know is left out: the other side may be newer.
+    Unknown actions are left out, since the other side may be newer.
     """
     actions = []
     for each in data if isinstance(data, list | tuple) else ():
@@ -123,7 +120,7 @@ def read_actions(data: object) -> tuple[Action, ...]:
 
 
 def sentences(actions: Iterable[Action], say: Say) -> str:
-    """Return what may be done, one after the other; "" where a surface has none of it."""
+    """Return the actions as one text, "" where the surface has none of them."""
     named = ((say(action), action.purpose) for action in actions)
     return "; ".join(f"{call} {purpose}".rstrip() for call, purpose in named if call)
 

@@ -21,29 +21,27 @@ from typing import Any, ClassVar
 
 from .actions import Action, read_actions
 
-LONGEST_WORD, LONGEST_TEXT = 300, 6000  # characters of a message that a reader is shown
-# of the server's border: the caller can fix them
+LONGEST_WORD, LONGEST_TEXT = 300, 6000  # characters of a message that are shown
+# codes of the server's own errors that the caller can fix
 ARGUMENT_CODES = frozenset({"bad_arguments", "unknown_tool"})
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def shortened(text: str) -> str:
-    """A message as it is shown: whoever passed a page of text as an argument knows it, and gets its
-    beginning and end back."""
+    """Return a message as it is shown: of a very long argument only the beginning and end."""
     text = _LONG_WORD.sub(lambda found: _cut(found.group(), 80), text)
     return text if len(text) <= LONGEST_TEXT else _cut(text, LONGEST_TEXT // 2)
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first exception inside nested groups: task groups wrap whatever passes through
-    them."""
+    """Return the first exception inside nested groups, in which task groups wrap exceptions."""
     while isinstance(error, builtins.BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def io_message(error: OSError) -> str:
-    """Return what an error of a file says, and of which."""
+    """Return the message of an I/O error with the name of its file."""
     what = error.strerror or str(error)
     return f"{error.filename}: {what}" if error.filename else what
 
@@ -53,19 +51,19 @@ def _cut(text: str, each: int) -> str:
 
 
 class KEvolveError(Exception):
-    """Something went wrong, and the caller learns what may be done about it."""
+    """An error that tells the caller what to do about it."""
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
     """Whether the same call may succeed later."""
 
     def __init__(self, message: str, hint: str = "", *actions: Action) -> None:
-        """Say what was wrong.
+        """Create the error.
 
         Args:
             message: What was wrong, and what is accepted.
             hint: What to do, in words that name no tool, argument, command or option.
-            actions: The steps that lead on.
+            actions: What to do next.
         """
         super().__init__(message)
         self.message = message
@@ -120,8 +118,7 @@ class StoreError(KEvolveError):
 
 
 def read_error(data: Mapping[str, Any]) -> KEvolveError:
-    """Return the error that `KEvolveError.as_dict` gave: its class by `code`, message, hint and
-    actions as they were."""
+    """Return the error that `KEvolveError.as_dict` stored, its class found by `code`."""
     code = data.get("code")
     fallback = UsageError if code in ARGUMENT_CODES else KEvolveError
     cls = next((c for c in _classes(KEvolveError) if c.code == code), fallback)

@@ -1,5 +1,5 @@
-"""Faces of packages whose modules are loaded when a name is used: importing all of them takes
-longer than most commands."""
+"""Packages whose modules are loaded when a name is used, since importing all of them takes longer
+than most commands."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def loader(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str]
 
     Args:
         package: Its name.
-        homes: The names that its face shows, by the module that each stands in; "" is a module
-            itself.
+        homes: Its public names by the module that defines them; under "" the names that are modules
+            themselves.
     """
     modules = {name: module for module, names in homes.items() for name in names}
 
@@ -32,8 +32,8 @@ def loader(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str]
 
 @contextmanager
 def nothing_is_garbage() -> Iterator[None]:
-    """Around imports and what is built of them, collect nothing: that takes a tenth of their
-    time, and finds nothing."""
+    """Suspend garbage collection during imports: it takes a tenth of their time and finds
+    nothing."""
     gc.disable()
     try:
         yield

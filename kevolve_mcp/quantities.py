@@ -1,9 +1,9 @@
-"""How quantities read, once for all floors.
+"""The format of quantities in texts, for all floors.
 
-`times`, `span`, `latency` and `share` are for texts that models read as well: ASCII, and no more
-characters than the figure has. `speedup`, `interval`, `microseconds` and `percent` are for a
-person's terminal: signs of print, and as many places as make the figures of a column alike.
-`memory` and `duration` serve both.
+`times`, `span`, `latency` and `share` are for texts that models also read: ASCII, and only
+significant digits. `speedup`, `interval`, `microseconds` and `percent` are for a person's terminal:
+typographic symbols, and the same number of decimals in a column. `memory` and `duration` serve
+both.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Settings, read once from the environment (prefix KEVOLVE_; an empty variable is one that is not
-set). Those of the evaluator alone are in `harness/settings.py`."""
+"""Settings, read once from the environment (prefix KEVOLVE_; an empty variable counts as unset).
+The evaluator's own settings are in `harness/settings.py`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, SecretStr, ValidationError
 from .errors import UsageError
 
 PREFIX = "KEVOLVE_"
-# The key of a model's server that --base-url names: no setting, so that it is read where it is
-# used, and stands in no object that is shown.
+# The API key of the model server that --base-url names. It is not a setting: it is read where it is
+# used, and is part of no object that could be shown.
 API_KEY = f"{PREFIX}API_KEY"
 
 
@@ -43,8 +43,8 @@ class Settings(BaseModel):
     token: SecretStr = SecretStr("")
 
     def __init__(self, **given: Any) -> None:
-        """given: fields that the caller chose; the others come from the environment. Raises
-        UsageError naming the variable."""
+        """Read the settings. given: fields that the caller chose; the others come from the
+        environment. Raises UsageError naming the variable."""
         named = {name: os.environ.get(variable(name)) for name in type(self).model_fields}
         read = {name: text for name, text in named.items() if text}
         try:
@@ -59,5 +59,5 @@ class Settings(BaseModel):
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting, by its field's name."""
+    """Return the environment variable of a setting, by its field's name."""
     return f"{PREFIX}{name.upper()}"

@@ -1,4 +1,4 @@
-"""Python files that a caller named: found, and read."""
+"""Finding and reading the Python files that a caller named."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MAX_BYTES = 2_000_000
 
 
 def in_folder(path: Path, inside: str) -> Path:
-    """Return the path, or the file `inside` where it is a folder's. Raises UsageError where the
-    folder has none."""
+    """Return the path, or for a folder the file `inside` it. Raises UsageError where the folder has
+    no such file."""
     if not os.path.isdir(path):  # False where Path.is_dir raises: a name that is too long
         return path
     if not (path / inside).is_file():
@@ -30,12 +30,12 @@ def read_source(path: Path, noun: str, elsewhere: str, *actions: Action) -> str:
 
     Args:
         path: The file.
-        noun: It is to a reader, e.g. "candidate".
-        elsewhere: What to do where it is not there.
-        actions: The steps that lead on where it is not there, or cannot be read.
+        noun: What it is, for messages, e.g. "candidate".
+        elsewhere: The hint if it does not exist.
+        actions: What to do next if it does not exist or cannot be read.
 
     Raises:
-        UsageError: It cannot be read; in words.
+        UsageError: It cannot be read, with the reason.
     """
     try:
         if path.stat().st_size > MAX_BYTES:

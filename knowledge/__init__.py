@@ -1,11 +1,10 @@
-"""What is known about making kernels fast: Markdown pages and skills, and the code that finds the
-right one.
+"""Knowledge about fast kernels: Markdown pages and skills, and the code that finds the right one.
 
-Pages lie in four folders (constraints, guidance, hardware, skills); index.md maps them.
+Pages are in four folders (constraints, guidance, hardware, skills); index.md lists them.
 `Library.builtin()` loads them, `search` finds pages by signals, target, language and words, `read`
-hands out a page or a part of it. To this package a signal is a string; it imports nothing of the
-rest of the program but errors, actions and `lazy`. A person's own documents, and what was asked in
-vain, are loaded where they are used: most homes have none.
+returns a page or a part of it. To this package a signal is a string; of the rest of the program it
+only imports errors, actions and `lazy`. A user's own documents, and the counts of unanswered
+questions, are loaded where they are used, since most homes have none.
 """
 
 from __future__ import annotations

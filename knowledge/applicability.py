@@ -1,5 +1,5 @@
-"""The first stage of retrieval: which pages apply to a target, a language and some signals.
-Pure."""
+"""The first stage of retrieval: which pages apply to a target, a language and some signals; pure
+functions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BESIDES = frozenset({"elementwise", "layout"})
 
 @dataclass(frozen=True)
 class Applicable:
-    """Why a page applies. fit: 1 for exactly this architecture down to -0.2 for another
-    one's page of a target whose architecture the query leaves open. signals, families: those of the
-    query that the page is about -> weight in 0..1."""
+    """Why a page applies. fit: from 1 for exactly this architecture to -0.2 for a page about one
+    architecture where the query leaves it open. signals, families: those of the query that the page
+    is about -> weight in 0..1."""
 
     page: Page
     fit: float
@@ -36,8 +36,8 @@ def applicable(
     language: str,
     families: Sequence[str] = (),
 ) -> list[Applicable]:
-    """Every page that holds for the target and the language, in the order given. families: of the
-    task's operators."""
+    """Return every page that applies to the target and the language, in the order given. families:
+    those of the task's operators."""
     inherited = _inherited(pages, target)
     rare, telling = _rarity(pages, signals), _shares(pages, families)
     places = []
@@ -58,11 +58,12 @@ def applicable(
 
 
 def target_fit(page_targets: Sequence[str], target: str) -> tuple[float, str] | None:
-    """(fit, the matching target of the page), or None when the page does not hold for `target`.
+    """Return (fit, the matching target of the page), or None when the page does not apply to
+    `target`.
 
-    A page for a family holds for each of its architectures; a page for an architecture holds for no
-    other one. A query that names the family alone leaves the architecture open: pages of all its
-    architectures are admitted, ranked last.
+    A page for a family applies to each of its architectures; a page for an architecture to no other
+    one. A query that only names the family leaves the architecture open: pages of all its
+    architectures are admitted, but ranked last.
     """
     if not target or not page_targets:
         return 0.0, ""
@@ -88,9 +89,9 @@ def target_fit(page_targets: Sequence[str], target: str) -> tuple[float, str] | 
 
 
 def signal_weights(page: Page, signals: Sequence[str]) -> dict[str, float]:
-    """Weight of each of the query's signals on this page: earlier ones in the query count more (the
-    first is the dominant finding), as do pages about few signals; `compile_error.x` also finds
-    pages of `compile_error` and the reverse, at half the weight."""
+    """Return the weight of each of the query's signals on this page. Earlier signals of the query
+    count more (the first is the dominant finding), as do pages about few signals; `compile_error.x`
+    also finds pages of `compile_error` and vice versa, at half the weight."""
     weights: dict[str, float] = {}
     for rank, signal in enumerate(dict.fromkeys(signals)):
         if signal in page.signals:
@@ -108,8 +109,8 @@ def signal_weights(page: Page, signals: Sequence[str]) -> dict[str, float]:
 
 
 def _rarity(pages: Mapping[str, Page], signals: Sequence[str]) -> dict[str, float]:
-    """Of each signal: 1 for one that a single page names, less the more pages do (as in BM25, a
-    logarithm of the share)."""
+    """The rarity of each signal: 1 if a single page names it, less the more pages do (a logarithm
+    of the share, as in BM25)."""
     counts = {
         name: sum(bool(signal_weights(page, [name])) for page in pages.values()) for name in signals
     }
@@ -117,8 +118,8 @@ def _rarity(pages: Mapping[str, Page], signals: Sequence[str]) -> dict[str, floa
 
 
 def _shares(pages: Mapping[str, Page], families: Sequence[str]) -> dict[str, float]:
-    """Of each family: as rare as it is, and shared with the others of the task. What nearly every
-    task does besides counts half where it does something else as well."""
+    """The weight of each family: its rarity, divided by the square root of the number of families
+    of the task. A family of nearly every task counts half where there are others."""
     besides = BESIDES if set(families) - BESIDES else frozenset[str]()
     return {
         name: _rare(sum(name in page.families for page in pages.values()), len(pages))
@@ -133,8 +134,8 @@ def _rare(count: int, total: int) -> float:
 
 
 def _inherited(pages: Mapping[str, Page], target: str) -> dict[str, str]:
-    """Id of each page that an admitted architecture page inherits -> that page's id. One way:
-    upwards only."""
+    """The id of each page that an admitted architecture page inherits -> that page's id. Only broad
+    pages are inherited, never the reverse."""
     found: dict[str, str] = {}
     if not target:
         return found

@@ -1,5 +1,5 @@
 """What the pages cover: `python -m knowledge.coverage` prints how many pages each signal and each
-operator family leads to, by vendor and language. Empty places say what to write next."""
+operator family leads to, by vendor and language. Empty cells show what to write next."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PLACES = {
 
 
 def holds(page: Page, target: str, language: str) -> bool:
-    """Whether a page is about a target and a language, or about all of them."""
+    """Return whether a page is about a target and a language, or about all of them."""
     return target_fit(page.targets, target) is not None and (
         not page.languages or language in page.languages
     )
 
 
 def by_signal(library: Library) -> dict[str, dict[str, int]]:
-    """Signal -> column -> pages."""
+    """Return the number of pages by signal and column."""
     names = sorted({signal for page in library.pages() for signal in page.signals})
     return {
         name: _counts(library.pages(), lambda page, n=name: n in page.signals)  # type: ignore[misc]
@@ -36,7 +36,7 @@ def by_signal(library: Library) -> dict[str, dict[str, int]]:
 
 
 def by_family(library: Library) -> dict[str, dict[str, int]]:
-    """Operator family -> column -> pages."""
+    """Return the number of pages by operator family and column."""
     return {
         name: _counts(library.pages(), lambda page, n=name: n in page.families)  # type: ignore[misc]
         for name in sorted(FAMILIES)
@@ -49,7 +49,7 @@ def _counts(pages: Iterable[Page], about: Callable[[Page], bool]) -> dict[str, i
 
 
 def render(library: Library) -> str:
-    """Both tables as Markdown."""
+    """Return both tables as Markdown."""
     lines = []
     for heading, table in (("signal", by_signal(library)), ("operator family", by_family(library))):
         lines += [f"| {heading} | {' | '.join(PLACES)} |", f"| --- |{' ---: |' * len(PLACES)}"]

@@ -1,11 +1,11 @@
 """The errors of the knowledge package.
 
 KnowledgeError          a UsageError: what was wrong and what to do next
-├── PageError           a file cannot be taken as a page: front matter, heading, category, links;
-│                       names file and field
+├── PageError           a file is not a valid page: front matter, heading, category, links; names
+│                       file and field
 ├── PageNotFound        no page has this id; the hint lists near ones
 ├── QueryError          a search or read argument is out of range
-└── DocumentError       a folder of documents cannot be registered, or its registration not be read
+└── DocumentError       a folder of documents cannot be registered, or its registration not read
 """
 
 from __future__ import annotations

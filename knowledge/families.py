@@ -1,12 +1,12 @@
-"""Operator families: what a page is about, and what a task does, in one closed set of words."""
+"""Operator families: a closed set of words for what a page is about and what a task computes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-# name -> parts of operator names (of ATen, or as people write them) that belong to it; the first
-# family that has a part of a name takes it
+# name -> parts of operator names (of ATen, or as people write them) that belong to it; an operator
+# belongs to the first family with a matching part
 _PARTS: dict[str, tuple[str, ...]] = {
     "attention": ("scaled_dot_product", "attention", "flash_attn", "sdpa"),
     "quantized": ("scaled_mm", "int4", "int8", "_int_mm", "dequantize", "quantize", "weight_int",
@@ -46,8 +46,7 @@ FAMILIES = frozenset(_PARTS)
 
 
 def of_operator(name: str) -> str:
-    """The family of an operator such as "aten.native_layer_norm.default"; "" for one that belongs
-    to none."""
+    """Return the family of an operator such as "aten.native_layer_norm.default", "" for none."""
     plain = name.removeprefix("aten.").lower() + "."
     words = set(re.split(r"[._]", plain))
     for family, parts in _PARTS.items():
@@ -62,5 +61,5 @@ def of_operator(name: str) -> str:
 
 
 def of_operators(names: Iterable[str]) -> tuple[str, ...]:
-    """The families of some operators, each once, in their order."""
+    """Return the families of some operators, each once, in order."""
     return tuple(dict.fromkeys(family for name in names if (family := of_operator(name))))

@@ -13,7 +13,7 @@ from .errors import PageError
 
 MAX_SIZE = 32_768  # characters of the block
 MAX_DEPTH = 8  # of lists and mappings inside each other
-# The same language, read ten times as fast where PyYAML was built with its C library.
+# Ten times as fast, if PyYAML was built with its C library.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 EXAMPLE = (
     "---\ntitle: Loop unrolling\ncategory: guidance\nsummary: One sentence.\n---\n# Loop unrolling"
@@ -21,7 +21,7 @@ EXAMPLE = (
 
 
 def split(text: str, where: str) -> tuple[dict[str, Any], str]:
-    """The fields of the front matter and the body after it. `where` names the file in errors.
+    """Return the fields of the front matter and the body after it. where: names the file in errors.
     Raises PageError."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
@@ -45,7 +45,7 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
         problem = getattr(error, "problem", None) or str(error)
         raise PageError(
             f"{where}: {line}: not valid YAML: {problem}.",
-            "Put a value that holds ': ' or begins with a special sign in quotes.",
+            "Quote a value that contains ': ' or begins with a special character.",
         ) from error
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise PageError(
@@ -56,12 +56,13 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
 
 
 def _refuse_bombs(block: str, where: str) -> None:
-    """Blocks that are small as text and huge, or too deep to walk, as values. Raises PageError and
-    YAMLError."""
-    depth, hint = 0, "Front matter is plain: names, texts and short lists."
+    """Refuse blocks whose values are huge, or too deeply nested. Raises PageError and YAMLError."""
+    depth, hint = 0, "Use only names, texts and short lists in front matter."
     if len(block) > MAX_SIZE:
         raise PageError(
-            f"{where}: the front matter has {len(block)} characters; {MAX_SIZE} are accepted.", hint
+            f"{where}: the front matter has {len(block)} characters; at most {MAX_SIZE} are "
+            "accepted.",
+            hint,
         )
     for event in yaml.parse(block, LOADER):
         if isinstance(event, yaml.AliasEvent):
@@ -79,7 +80,8 @@ def _refuse_bombs(block: str, where: str) -> None:
 
 
 def check_names(fields: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Raises PageError for the first field that is not known, with the nearest one that is."""
+    """Check the names of fields. Raises PageError for the first unknown one, suggesting the nearest
+    known one."""
     accepted = sorted(known)
     for name in fields:
         if name not in accepted:
@@ -91,7 +93,7 @@ def check_names(fields: Mapping[str, Any], known: Iterable[str], where: str) -> 
 
 
 def one_line(fields: Mapping[str, Any], name: str, where: str, *, required: bool = False) -> str:
-    """A text field of one line; '' where it is absent and not required. Raises PageError."""
+    """Return a text field of one line, '' where it is absent and not required. Raises PageError."""
     value = fields.get(name)
     if value is None and not required:
         return ""
@@ -99,13 +101,13 @@ def one_line(fields: Mapping[str, Any], name: str, where: str, *, required: bool
         found = "is missing" if value is None else f"must be one line of text, not {value!r:.60}"
         raise PageError(
             f"{where}: field {name!r} {found}.",
-            f"Write it as '{name}: some words', in quotes if it holds ': '.",
+            f"Write it as '{name}: some words', quoted if it contains ': '.",
         )
     return value.strip()
 
 
 def words(fields: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
-    """A list of texts; a single text counts as a list of one. Raises PageError."""
+    """Return a list of texts; a single text counts as a list of one. Raises PageError."""
     value = fields.get(name)
     if value is None:
         return ()
@@ -123,7 +125,7 @@ def words(fields: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
 def choices(
     fields: Mapping[str, Any], name: str, accepted: Iterable[str], where: str
 ) -> tuple[str, ...]:
-    """A list of words of a closed set. Raises PageError."""
+    """Return a list of words of a closed set. Raises PageError."""
     found = words(fields, name, where)
     for word in found:
         if word not in accepted:
@@ -135,7 +137,7 @@ def choices(
 
 
 def choice(fields: Mapping[str, Any], name: str, accepted: Iterable[str], where: str) -> str:
-    """One word of a closed set; "" where it is absent. Raises PageError."""
+    """Return one word of a closed set, "" where it is absent. Raises PageError."""
     value = one_line(fields, name, where)
     if value and value not in accepted:
         raise PageError(
@@ -146,7 +148,7 @@ def choice(fields: Mapping[str, Any], name: str, accepted: Iterable[str], where:
 
 
 def mapping(fields: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    """A free mapping with text keys; {} where it is absent. Raises PageError."""
+    """Return a free mapping with text keys, {} where it is absent. Raises PageError."""
     value = fields.get(name)
     if value is None:
         return {}

@@ -1,7 +1,7 @@
-"""What was asked and not found: a small bounded file of counts, which says what to write next. Safe
+"""Questions without an answer: a small bounded file of counts, which shows what to write next. Safe
 for several processes.
 
-It holds words, signals and target of a question, never a text: a query that looks like code or a
+It stores words, signals and target of a question, never a text: a query that looks like code or a
 pasted message is counted without words.
 """
 
@@ -20,12 +20,15 @@ from .search import query_terms
 
 MAX_ROWS = 1000
 MAX_WORDS = 12
-LONG = 24  # different words from which on a query is no question but a text
+LONG = 24  # different words from which a query is a text, not a question
 BUSY_S = 2.0
 _WORD = re.compile(r"[^\W_][\w.+-]{0,30}")
 _CODE = re.compile(r"[{};=\\`<>]|\w\(|\n\s*\n|\bdef |\bimport |\breturn ")
-_SCHEMA = """CREATE TABLE IF NOT EXISTS gaps (words TEXT NOT NULL, signals TEXT NOT NULL, target TEXT NOT NULL, count INTEGER NOT NULL,
-first REAL NOT NULL, last REAL NOT NULL, PRIMARY KEY (words, signals, target))"""  # noqa: E501
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS gaps (
+  words TEXT NOT NULL, signals TEXT NOT NULL, target TEXT NOT NULL, count INTEGER NOT NULL,
+  first REAL NOT NULL, last REAL NOT NULL, PRIMARY KEY (words, signals, target)
+)"""
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,14 @@ class Gap:
 
 
 class Gaps:
-    """The questions in the file at `path`, which is made when it is first needed. A damaged file is
-    begun anew."""
+    """The questions in the file at `path`, which is created when first needed. A damaged file is
+    replaced."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def record(self, query: str, signals: Sequence[str], target: str) -> None:
-        """Count a question; beyond MAX_ROWS the rarest and oldest are forgotten. Raises OSError,
+        """Count a question; beyond MAX_ROWS the rarest and oldest are dropped. Raises OSError,
         sqlite3.Error."""
         key = (
             " ".join(words_of(query)),
@@ -72,7 +75,7 @@ class Gaps:
             )
 
     def listed(self, limit: int = 50) -> tuple[Gap, ...]:
-        """The most asked first. Raises OSError, sqlite3.Error."""
+        """Return questions, the most frequent first. Raises OSError, sqlite3.Error."""
         if not self.path.exists():
             return ()
         with self._open() as db:
@@ -95,18 +98,18 @@ class Gaps:
             return _connect(self.path)
         except sqlite3.OperationalError:
             raise
-        except sqlite3.DatabaseError:  # counts are worth no repair
+        except sqlite3.DatabaseError:  # counts are not worth repairing
             self.path.unlink(missing_ok=True)
             return _connect(self.path)
 
 
 def words_of(query: str) -> tuple[str, ...]:
-    """The words of a question, sorted, at most MAX_WORDS; none where the query looks like a
+    """Return the words of a question, sorted, at most MAX_WORDS; none if the query looks like a
     text."""
     terms = query_terms(query)
     if len(terms) > LONG or len(query) > 400 or _CODE.search(query):
         return ()
-    # no parts of paths or of other long signs
+    # no parts of paths or other long strings
     whole = {word.strip("\"'`.,;:!?()[]").casefold() for word in query.split()}
     return tuple(
         sorted({term for term in terms if term in whole and _WORD.fullmatch(term)})[:MAX_WORDS]
@@ -116,7 +119,7 @@ def words_of(query: str) -> tuple[str, ...]:
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     try:
-        db.execute("PRAGMA synchronous = OFF")  # a count that a power failure takes is no loss
+        db.execute("PRAGMA synchronous = OFF")  # losing a count in a power failure does not matter
         db.execute(_SCHEMA)
     except BaseException:
         db.close()

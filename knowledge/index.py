@@ -1,5 +1,5 @@
-"""The map of all pages: `python -m knowledge.index` rewrites knowledge/index.md, `--check` only
-says whether it is current."""
+"""The index of all pages: `python -m knowledge.index` rewrites knowledge/index.md, `--check` only
+tells whether it is current."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _HEADINGS = {
 
 
 def render(library: Library, *, files: bool = False) -> str:
-    """Markdown: every page with its sentence, then the pages by signal. files: link to files, for
-    the copy on disk; else to page ids."""
+    """Return the index as Markdown: every page with its summary, then the pages by signal. files:
+    whether to link to files, for the copy on disk, instead of page ids."""
     lines = ["# Index", "", "Every page in one line, then the pages that each signal leads to.", ""]
     for category, heading in _HEADINGS.items():
         lines += [
@@ -63,7 +63,8 @@ def _address(page: Page, files: bool) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """0 when index.md is (now) current; 1 when `--check` finds it is not."""
+    """Update or check index.md; return 0 when it is (now) current, 1 when `--check` finds that it
+    is not."""
     path = BUILTIN / "index.md"
     text = render(Library.builtin(), files=True)
     current = path.exists() and path.read_text(encoding="utf-8") == text

@@ -1,4 +1,4 @@
-"""The library: all pages and skills of one start, found and read."""
+"""The library: all pages and skills, for searching and reading."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ if TYPE_CHECKING:  # most homes have none
 BUILTIN = Path(__file__).parent
 INDEX_ID = "index"
 MAX_LIMIT = 50
-SUPPOSED = 0.25  # what a signal that was read out of a message counts beside one that was given
-# of the question's words that one passage of a person's documents must hold to count as an answer
+SUPPOSED = 0.25  # weight of a signal read from a message, relative to a given signal
+# share of the question's words that a passage of a user's document must contain to be an answer
 DOCUMENT_COVERAGE = 0.4
 
 
 @dataclass(frozen=True)
 class Results:
-    """One page of hits. next_cursor: give it as `cursor` for the following ones, None at the end.
-    note: what the caller should know about the query itself: unknown signal, words left out, a
-    filter that hides everything. fits: False when there is no page on this; the hits are then the
-    nearest."""
+    """One page of hits. next_cursor: the `cursor` for the following ones, None at the end. note:
+    about the query itself: unknown signal, words left out, a filter that excludes everything. fits:
+    False when no page matches well; the hits are then the nearest."""
 
     hits: tuple[Hit, ...]
     total: int
@@ -61,10 +60,9 @@ class Reading:
 
 
 class Library:
-    """Pages by id. Immutable; the text index is built on the first search. Safe to use from several
-    threads.
+    """Pages by id. Immutable and thread-safe; the text index is built on the first search.
 
-    nearness: makes what finds passages by meaning as well; without it words and signals find alone.
+    nearness: makes the search by meaning; without it only words and signals are used.
     """
 
     _documents: Documents | None = None
@@ -94,7 +92,7 @@ class Library:
 
     @classmethod
     def builtin(cls, *, nearness: MakeNearness | None = None) -> Library:
-        """The pages and skills that come with the package."""
+        """Return the library of pages and skills that come with the package."""
         return cls.load(nearness=nearness)
 
     @classmethod
@@ -106,8 +104,8 @@ class Library:
         skills: Iterable[Skill] = (),
         nearness: MakeNearness | None = None,
     ) -> Library:
-        """Built-in content, then `folders` of the same layout, then pages and skills from
-        elsewhere. Raises PageError."""
+        """Load built-in content, then `folders` of the same layout, then given pages and skills.
+        Raises PageError."""
         all_pages, all_skills = list(pages), list(skills)
         for found_pages, found_skills in (_shipped(), *map(read_folder, folders)):
             all_pages += found_pages
@@ -115,12 +113,13 @@ class Library:
         return cls(all_pages, all_skills, nearness=nearness)
 
     def extended(self, *, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> Library:
-        """A new library with these in addition. Raises PageError where an id is taken."""
+        """Return a new library with additional pages and skills. Raises PageError where an id is
+        taken."""
         own = [page for page in self._pages.values() if page.id not in self._skills]
         return self._remade([*own, *pages], [*self._skills.values(), *skills])
 
     def with_skills(self, skills: Iterable[Skill]) -> Library:
-        """A new library with these skills in place of its own."""
+        """Return a new library with these skills instead of its own."""
         return self._remade(
             [page for page in self._pages.values() if page.id not in self._skills], skills
         )
@@ -130,19 +129,19 @@ class Library:
         return library.with_documents(self._documents) if self._documents else library
 
     def with_documents(self, documents: Documents) -> Library:
-        """This library, which also searches a person's own documents and reads them; their ids
-        begin with "documents/"."""
+        """Return this library with a user's documents to search and read; their ids begin with
+        "documents/"."""
         library = copy.copy(self)
         library._documents = documents
         return library
 
     def pages(self) -> tuple[Page, ...]:
-        """All pages in the order of the index."""
+        """Return all pages in the order of the index."""
         return tuple(self._pages.values())
 
     def page(self, page_id: str) -> Page:
-        """Raises PageNotFound with near ids. "guidance/x.md" and "skills/x/skill.md" are accepted,
-        too."""
+        """Return a page. "guidance/x.md" and "skills/x/skill.md" are accepted, too. Raises
+        PageNotFound with similar ids."""
         if self._documents and self._documents.names(page_id.strip()):
             return self._documents.page(page_id.strip())
         wanted = page_id.strip().removeprefix("knowledge/").removesuffix(".md").strip("/")
@@ -157,7 +156,7 @@ class Library:
         return self._pages[wanted]
 
     def skills(self) -> tuple[Skill, ...]:
-        """All skills, by id."""
+        """Return all skills, by id."""
         return tuple(self._skills[name] for name in sorted(self._skills))
 
     def search(
@@ -170,22 +169,22 @@ class Library:
         cursor: int = 0,
         operators: Sequence[str] = (),
     ) -> Results:
-        """Pages for the target and the language that a signal, an operator or a word of the query
-        leads to, best first. operators: of a task, such as "aten.native_layer_norm.default";
-        identifiers among the words count as well. Where no signal is given, messages of compilers
-        and drivers among the words stand for theirs.
+        """Return pages for the target and the language that a signal, an operator or a word of the
+        query leads to, best first. operators: those of a task, such as
+        "aten.native_layer_norm.default"; identifiers among the words count, too. Without signals,
+        messages of compilers and drivers among the words are turned into signals.
 
-        Without any of these: every page that applies. Raises QueryError for a limit outside 1..50
-        or a cursor below 0.
+        Without signals, operators and words: every page that applies. Raises QueryError for a limit
+        outside 1..50 or a cursor below 0.
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise QueryError(
-                f"limit must lie in 1..{MAX_LIMIT}, not {limit}.", "Page on with cursor instead."
+                f"limit must be in 1..{MAX_LIMIT}, not {limit}.", "Use the cursor for more."
             )
         if cursor < 0:
             raise QueryError(
                 f"cursor must not be negative, but is {cursor}.",
-                "Begin with 0, and go on where the last answer says that the rest begins.",
+                "Begin with 0 and continue with the cursor from the last answer.",
             )
         target, language = target.strip().lower(), language.strip().lower()
         terms = query_terms(query)
@@ -211,7 +210,7 @@ class Library:
         known = bool(told or families) or found.coverage >= DOCUMENT_COVERAGE
         fits = bool(hits) and (known or everything or not faint)
         if hits and not fits:
-            notes.append("no page on this: no page really fits these words; the nearest follow")
+            notes.append("no page matches these words well; the nearest follow")
         notes += [*found.notes, *([near.note] if near.note else [])]
         if not hits and (target or language):
             open_total = self.search(query, signals, limit=1, operators=operators).total
@@ -225,12 +224,12 @@ class Library:
         )
 
     def read(self, page_id: str, offset: int = 0, limit: int = 12_000) -> Reading:
-        """Up to `limit` characters of a page from `offset` on; "index" is the map of all pages.
+        """Return up to `limit` characters of a page from `offset` on; "index" lists all pages.
 
         Raises PageNotFound, and QueryError for an offset outside the page or a limit below 1.
         """
         if page_id.strip().removesuffix(".md") == INDEX_ID:
-            # the index is rendered from a library, so its module imports this one
+            # imported here, since the module of the index imports this one
             from .index import render
 
             page = Page(INDEX_ID, "Index", "index", "", render(self))
@@ -240,7 +239,7 @@ class Library:
         if limit < 1 or not 0 <= offset <= total:
             raise QueryError(
                 f"offset {offset}, limit {limit}: the page has {total} characters.",
-                "Begin with offset 0 and pass on next_offset.",
+                "Begin with offset 0 and continue with next_offset.",
             )
         end = min(offset + limit, total)
         line_end = page.body.rfind("\n", offset, end)
@@ -258,8 +257,8 @@ class Library:
         )
 
     def passage(self, page_id: str, section: str = "", limit: int = 1600) -> str:
-        """One section of a page, cut at a line after `limit` characters; the beginning of the page
-        where no section has this heading. Raises PageNotFound."""
+        """Return one section of a page, cut at a line after `limit` characters; the beginning of
+        the page if no section has this heading. Raises PageNotFound."""
         parts = sections.split(self.page(page_id).body)
         start = next((part for part in parts if part.heading == section), parts[0])
         return self.read(
@@ -278,7 +277,7 @@ class Library:
         )
 
     def close(self) -> None:
-        """Frees the text index and the vectors, if there are any; searching again builds them
+        """Free the text index and the vectors, if there are any; the next search builds them
         again."""
         if index := self.__dict__.pop("_text", None):
             index.close()
@@ -321,13 +320,13 @@ def _supposed(place: Applicable) -> Applicable:
 
 @cache
 def _shipped() -> tuple[list[Page], list[Skill]]:
-    """Read once by a process: it does not change meanwhile."""
+    """The built-in content, read once per process, since it does not change."""
     return read_folder(BUILTIN)
 
 
 def read_folder(folder: Path) -> tuple[list[Page], list[Skill]]:
-    """The pages and skills below a folder laid out like this package; a missing or empty part is
-    fine. Raises PageError."""
+    """Return the pages and skills below a folder with the layout of this package; missing or empty
+    parts are fine. Raises PageError."""
     if not folder.is_dir():
         raise PageError(
             f"{folder} is not a folder.",

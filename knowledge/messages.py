@@ -1,16 +1,15 @@
-"""What compilers, loaders and drivers say, as signals: a message that is pasted as it is finds the
-pages of its finding.
+"""Messages of compilers, loaders and drivers as signals: a pasted message finds the pages on its
+cause.
 
-The patterns are of whole phrases that tools print, so that a question about the same matter in
-somebody's own words is not taken for one.
+The patterns are whole phrases that tools print, so that a question in a user's own words is not
+mistaken for a message.
 """
 
 from __future__ import annotations
 
 import re
 
-# in the order in which they decide: what names the cause stands before what only says that
-# something ended
+# in order of precedence: messages that name a cause come before those that only report a failure
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r"out of resources?: (?:shared memory|registers|threads|tensor memory)",
      "compile_error.resource_limit"),
@@ -57,12 +56,12 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"does not require grad and does not have a grad_fn", "wrong.gradients"),
 )  # fmt: skip
 _PATTERNS = tuple((re.compile(phrase), signal) for phrase, signal in _PHRASES)
-MOST = 3  # of one text: a log says the same thing in several ways, and the first are the causes
+MOST = 3  # signals of one text: logs repeat themselves, and the first messages name the causes
 
 
 def signals_of(text: str) -> tuple[str, ...]:
-    """The signals that a text with messages of tools stands for, causes first, at most three; ()
-    for any other text. Pure."""
+    """Return the signals of messages of tools in a text, causes first, at most three; () for any
+    other text."""
     plain = text.casefold()
     return tuple(dict.fromkeys(signal for pattern, signal in _PATTERNS if pattern.search(plain)))[
         :MOST
@@ -70,5 +69,5 @@ def signals_of(text: str) -> tuple[str, ...]:
 
 
 def vocabulary() -> frozenset[str]:
-    """Every signal that a message can stand for."""
+    """Return every signal that a message can lead to."""
     return frozenset(signal for _, signal in _PHRASES)

@@ -1,4 +1,4 @@
-"""Pages and skills: what a Markdown file with front matter becomes."""
+"""Pages and skills, parsed from Markdown files with front matter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDERS: dict[str, str] = {
 """First part of a page id -> category, in the order of the index."""
 
 ROLES = ("", "pitfall")
-"""What a page is besides its category: "pitfall" for one that is about a trap of a compiler, a
+"""The role of a page besides its category: "pitfall" for one about a pitfall of a compiler, a
 runtime or a version. Asks treat it as a special page."""
 
 _FIELDS = frozenset(
@@ -44,17 +44,17 @@ _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 class Page:
     """One page.
 
-    id: its path without suffix, e.g. "guidance/vectorization". role: of ROLES. signals: the
+    id: its path without suffix, e.g. "guidance/vectorization". role: one of ROLES. signals: the
     findings that lead here, the most specific first. targets: "cuda", "cuda:sm_90", with * at the
-    end for a family of names; empty: every target. products: names of devices, for readers.
-    languages: empty: every language. features: of the processor, as an environment names them
-    ("avx512f"), all of which the page needs. versions: language or tool -> the versions that the
-    facts are of. families: operator families, of families.FAMILIES. asked_as: what somebody in a
-    hurry types, and messages of tools. preconditions: when the advice holds. inherits: ids of the
-    broader hardware pages whose facts hold here, too. sources: addresses, or "measured:
-    ENVIRONMENT: WHAT". body: Markdown from the first heading on, links between pages rewritten to
-    page ids. links: those ids. source: the file, for errors. standing: 1, less (above 0) for a
-    skill whose uses failed: it sinks in the order of hits.
+    end for a family of names; empty for every target. products: names of devices, for readers.
+    languages: empty for every language. features: those of the processor that the page needs, as
+    named by an environment ("avx512f"). versions: language or tool -> the versions that the facts
+    apply to. families: operator families, of families.FAMILIES. asked_as: typical short questions,
+    and messages of tools. preconditions: when the advice applies. inherits: ids of the broader
+    hardware pages whose facts apply here, too. sources: addresses, or "measured: ENVIRONMENT:
+    WHAT". body: Markdown from the first heading on, links between pages rewritten to page ids.
+    links: those ids. source: the file, for errors. standing: the factor on its rank: 1, less (above
+    0) for a skill whose uses failed.
     """
 
     id: str
@@ -85,10 +85,10 @@ class Skill:
     """A reusable pattern: its page, the text of every file in its folder by name, and which of them
     are kernel templates.
 
-    pattern: the free mapping of the front matter that says which tasks the skill fits; whoever
-    matches skills to tasks gives it its meaning. evidence: what was measured with it, "measured:
-    ENVIRONMENT: WHAT", "no proven gain: ENVIRONMENT: WHAT" where no interval lies above 1, or
-    "none recorded: WHY".
+    pattern: the free mapping of the front matter for the tasks that the skill fits; the code that
+    matches skills to tasks interprets it. evidence: its measurements, "measured: ENVIRONMENT:
+    WHAT", "no proven gain: ENVIRONMENT: WHAT" where no interval lies above 1, or "none recorded:
+    WHY".
     """
 
     id: str
@@ -100,8 +100,7 @@ class Skill:
 
 
 def parse_page(page_id: str, text: str, source: str = "") -> Page:
-    """A page from its text. Raises PageError naming the file (`source`, or the id) and the
-    field."""
+    """Parse a page. Raises PageError naming the file (`source`, or the id) and the field."""
     where = source or page_id
     fields, body = front_matter.split(text, where)
     front_matter.check_names(
@@ -111,14 +110,14 @@ def parse_page(page_id: str, text: str, source: str = "") -> Page:
 
 
 def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str = "") -> Skill:
-    """A skill from its page text and the other files of its folder (name -> text). Raises
+    """Parse a skill from its page text and the other files of its folder (name -> text). Raises
     PageError."""
     where = source or skill_id
     page = parse_page(skill_id, text, source)
     if page.category != "skill":
         raise PageError(
             f"{where}: a skill's id must begin with 'skills/'.",
-            f"Use for example 'skills/{skill_id.split('/')[-1]}'.",
+            f"Use, for example, 'skills/{skill_id.split('/')[-1]}'.",
         )
     fields, _ = front_matter.split(text, where)
     templates = front_matter.words(fields, "templates", where)
@@ -133,7 +132,7 @@ def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str 
     for line in evidence:
         if not _EVIDENCE.match(line):
             raise PageError(
-                f"{where}: field 'evidence': {line!r:.80} is no measurement.",
+                f"{where}: field 'evidence': {line!r:.80} is not a measurement.",
                 "Write 'measured: ENVIRONMENT: WHAT', 'no proven gain: ENVIRONMENT: WHAT', or "
                 "'none recorded: WHY'.",
             )
@@ -207,24 +206,24 @@ def _category(page_id: str, fields: Mapping[str, Any], where: str) -> str:
     if folder not in FOLDERS or not _ID.fullmatch(page_id):
         raise PageError(
             f"{where}: {page_id!r} is not a page id.",
-            f"A page lies in one of the folders {', '.join(FOLDERS)}; names are lower case, "
+            f"A page is in one of the folders {', '.join(FOLDERS)}; names have lower case letters, "
             "digits, '_', '-' and '.'.",
         )
     given = front_matter.one_line(fields, "category", where, required=True)
     if given not in (folder, FOLDERS[folder]):
         raise PageError(
-            f"{where}: field 'category' is {given!r}, but the page lies in {folder}/.",
+            f"{where}: field 'category' is {given!r}, but the page is in {folder}/.",
             f"Write 'category: {FOLDERS[folder]}'.",
         )
     return FOLDERS[folder]
 
 
 def resolve_links(page_id: str, body: str) -> tuple[str, tuple[str, ...]]:
-    """The body with relative links to .md files replaced by page ids, and those ids.
+    """Return the body with relative links to .md files replaced by page ids, and those ids.
 
-    On disk the links are relative, so that they work where the folder is browsed; an agent that
-    reads a page needs ids. A skill's page is the file skills/NAME/skill.md with the id skills/NAME.
-    Code blocks are left alone.
+    On disk the links are relative, so that they work when browsing the folder; an agent that reads
+    a page needs ids. A skill's page is the file skills/NAME/skill.md with the id skills/NAME. Code
+    blocks are not changed.
     """
     folder = page_id if page_id.startswith("skills/") else posixpath.dirname(page_id)
     found: list[str] = []

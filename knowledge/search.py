@@ -19,8 +19,8 @@ from .applicability import Applicable
 from .page import Page
 
 MAX_TERMS = 48
-FAINT = 0.6  # score of the best page below which words alone have found nothing that really fits
-COVERAGE_SHARE = 0.8  # of a page's score for words that depends on how much of the query it holds
+FAINT = 0.6  # score of the best page below which words alone have found no good match
+COVERAGE_SHARE = 0.8  # of a page's score for words that depends on the share of the query it has
 # bm25 weights of the columns; a page's score is that of its own words and of its best section
 _OF_PAGE = {
     "title": 10.0,
@@ -33,9 +33,10 @@ _OF_PAGE = {
 _OF_SECTION = {"heading": 4.0, "body": 1.0}
 _WORD = re.compile(r"\w")
 _COMMON_WORDS = """
-a an and are as at be because but by can do does for from get has have how i if in into is it its make me my no not of on or so than that
-the them then there this to too use used using was what when where which why will with you your
-"""  # noqa: E501
+a an and are as at be because but by can do does for from get has have how i if in into is it its
+make me my no not of on or so than that the them then there this to too use used using was what
+when where which why will with you your
+"""
 _COMMON = frozenset(_COMMON_WORDS.split())
 _PARTS = re.compile(r"[^\W_]+")
 _NOWHERE = (0.0, "", "")
@@ -44,9 +45,9 @@ _SIGNAL_WEIGHT, _TEXT_WEIGHT, _FAMILY_WEIGHT, _FIT_WEIGHT = 2.0, 1.5, 0.8, 0.3
 
 @dataclass(frozen=True)
 class Hit:
-    """why: which signal, family of operators, target, language and words matched. snippet: where
-    the words stand, else the page's summary. section: heading of the section that fits best, "" for
-    the beginning of the page."""
+    """A page that was found. why: which signal, operator family, target, language and words
+    matched. snippet: the text around the words, else the page's summary. section: heading of the
+    best section, "" for the beginning of the page."""
 
     id: str
     title: str
@@ -59,8 +60,8 @@ class Hit:
 
 @dataclass(frozen=True)
 class PassageHits:
-    """hits: passages, best first. coverage: the largest share of the question's words, rare ones
-    counting more, that one of them holds. notes: on the documents."""
+    """Passages of documents. hits: best first. coverage: the largest share of the question's words
+    in one of them, rare words counting more. notes: on the documents."""
 
     hits: tuple[Hit, ...] = ()
     coverage: float = 0.0
@@ -69,9 +70,10 @@ class PassageHits:
 
 @dataclass(frozen=True)
 class TextMatch:
-    """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in
-    the page. coverage: their share in the query, rare words counting more. section: heading of the
-    best section, in which `snippet` stands; both "" where only the page's own words matched."""
+    """A text match. score: 0..1, 1 for the best page of this query. terms: the words of the query
+    that occur in the page. coverage: their share in the query, rare words counting more. section:
+    heading of the best section, which contains `snippet`; both "" where only the page's own words
+    matched."""
 
     score: float
     terms: tuple[str, ...]
@@ -81,8 +83,8 @@ class TextMatch:
 
 
 class TextIndex:
-    """Full-text index over pages. Safe to use from several threads; the lock covers one query
-    (about a millisecond)."""
+    """Full-text index over pages; thread-safe, with a lock around each query (about a
+    millisecond)."""
 
     def __init__(self, pages: Iterable[Page]) -> None:
         self._lock = threading.Lock()
@@ -113,11 +115,11 @@ class TextIndex:
         with self._lock:
             self._db.close()
 
-    def __del__(self) -> None:  # a library that was renewed lives on until its last reader is done
+    def __del__(self) -> None:  # a replaced library lives until its last reader is done
         self._db.close()
 
     def match(self, terms: Sequence[str]) -> dict[str, TextMatch]:
-        """Pages in which at least one term occurs, by id."""
+        """Return the pages in which at least one term occurs, by id."""
         if not terms:
             return {}
         query = " OR ".join(map(_quoted, terms))
@@ -169,9 +171,9 @@ def _bm25(table: str, columns: Mapping[str, float]) -> str:
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """The words of a query, as the index can look them up: any text is accepted; signs without
-    letters are left out, and so are common English words, unless there are no others. An identifier
-    counts as a whole and by its parts."""
+    """Return the words of a query for the index. Any text is accepted; symbols without letters are
+    left out, and so are common English words, unless there are no others. An identifier counts as a
+    whole and by its parts."""
     words = [
         word.strip("\"'`.,;:!?()[]{}<>").casefold() for word in query.replace("\0", " ").split()
     ]
@@ -188,8 +190,8 @@ def query_terms(query: str) -> tuple[str, ...]:
 def rank(
     places: Iterable[Applicable], texts: Mapping[str, TextMatch], *, everything: bool = False
 ) -> list[Hit]:
-    """Hits, best first; ties by id. Pages that neither a signal, a family nor a word leads to are
-    left out unless `everything`."""
+    """Return hits, best first; ties by id. Pages that no signal, family or word leads to are left
+    out unless `everything`."""
     hits = [
         _hit(place, texts.get(place.page.id))
         for place in places

@@ -1,4 +1,4 @@
-"""Sections: the parts of a page that stand by themselves, the unit that is searched and shown."""
+"""Sections: the self-contained parts of a page, the unit that is searched and shown."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ FENCES = ("```", "~~~")
 
 @dataclass(frozen=True)
 class Section:
-    """heading: without its signs; "" for what stands before the first `##`. text: with its heading
-    line. offset: in the page's body."""
+    """A section. heading: without its marks; "" for the part before the first `##`. text: with its
+    heading line. offset: in the page's body."""
 
     heading: str
     text: str
@@ -19,7 +19,7 @@ class Section:
 
 
 def split(body: str) -> tuple[Section, ...]:
-    """The sections of a page's Markdown in order: cut at `##`, not inside code."""
+    """Return the sections of a page's Markdown in order: split at `##`, not inside code."""
     return tuple(section for section in _sections(body) if section.text.strip())
 
 

@@ -1,8 +1,8 @@
-"""Closeness by meaning, as this package sees it: passages go out, neighbours come back, and both
+"""Search by meaning, as this package sees it: passages go out, neighbours come back, and both
 rankings become one.
 
-Who turns text into vectors and keeps them is given to the library from outside; without it words
-and signals find alone.
+The library is given an object that makes and keeps vectors; without it only words and signals are
+used.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .search import Hit
 
 # Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009), chosen with
 # benchmarks/retrieval.py
-RANK_OFFSET = 30  # a larger one lets the first places differ less
-VECTOR_SHARE = 0.3  # what a place by meaning counts beside the same place by words and signals
-DEPTH = 50  # pages by meaning that take part
+RANK_OFFSET = 30  # with a larger offset the first places differ less
+VECTOR_SHARE = 0.3  # weight of a place by meaning, relative to one by words and signals
+DEPTH = 50  # pages by meaning that are included
 
 
 @dataclass(frozen=True)
 class Passage:
-    """What is turned into one vector. section: heading of the section it is, "" for the page's head
-    and how it is asked for."""
+    """The text for one vector. section: heading of its section, "" for the page's head and the
+    phrases by which it is asked for."""
 
     page: str
     section: str
@@ -34,8 +34,8 @@ class Passage:
 
 @dataclass(frozen=True)
 class Near:
-    """closeness: cosine between the query and the page's nearest passage, -1..1. section: that
-    passage's."""
+    """A neighbour. closeness: cosine between the query and the page's nearest passage, -1..1.
+    section: that passage's."""
 
     closeness: float
     section: str
@@ -43,9 +43,9 @@ class Near:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """pages: by id, nearest first; empty while there are no vectors. strange: even the nearest is
-    too far to be about the query, by a limit that was measured for this model. note: why there are
-    none, for a reader; "" otherwise."""
+    """The neighbours of a query. pages: by id, nearest first; empty while there are no vectors.
+    strange: whether even the nearest is too far to be about the query, by a limit measured for this
+    model. note: why there are none, for a reader; "" otherwise."""
 
     pages: Mapping[str, Near] = field(default_factory=dict)
     strange: bool = False
@@ -53,11 +53,11 @@ class Neighbours:
 
 
 class Nearness(Protocol):
-    """Finds passages by meaning. Used from several threads; raises nothing: what is wrong stands in
-    the note."""
+    """Finds passages by meaning. Used from several threads; it raises nothing: errors are in the
+    note."""
 
     def nearest(self, query: str, pages: Collection[str], limit: int) -> Neighbours:
-        """Up to `limit` of these pages."""
+        """Return up to `limit` of these pages."""
         ...
 
     def close(self) -> None: ...
@@ -67,8 +67,8 @@ MakeNearness = Callable[[Sequence[Passage]], Nearness]
 
 
 def passages(pages: Iterable[Page]) -> tuple[Passage, ...]:
-    """Of each page its head, each phrase by which it is asked for, and its sections, which carry
-    the page's title."""
+    """Return the passages of each page: its head, each phrase by which it is asked for, and its
+    sections with the page's title."""
     found = list[Passage]()
     for page in pages:
         found.append(
@@ -83,9 +83,9 @@ def passages(pages: Iterable[Page]) -> tuple[Passage, ...]:
 
 
 def fuse(hits: Sequence[Hit], near: Mapping[str, Near], pages: Mapping[str, Page]) -> list[Hit]:
-    """Both rankings as one, best first; ties by id. The scores stay what they were, given to the
-    places in turn, so that they still fall: a page that only its meaning leads to has that of the
-    place it comes to."""
+    """Return both rankings as one, best first; ties by id. The existing scores are assigned to the
+    new places in order, so that they still decrease: a page found only by meaning gets the score of
+    its place."""
     if not near:
         return list(hits)
     close = dict(list(near.items())[:DEPTH])

@@ -203,6 +203,16 @@ def test_the_same_exploits_are_taken_every_time() -> None:
     assert not cheats.fooled(entry, "incorrect", None, claimed=True)
 
 
+def test_nobody_is_fooled_by_what_is_done_to_this_evaluator_alone() -> None:
+    known = {e.name: e for e in cheats.every("cuda")}
+    # a kernel of its own, which is faster than eager execution
+    assert cheats.fooled(known["e24_warms_itself"], "correct", 3.0, claimed=True)
+    assert not cheats.fooled(known["e24_warms_itself"], "correct", 3.0, claimed=True, here=False)
+    assert not cheats.fooled(known["e39_crooked_address"], "correct", 1.0, claimed=True, here=False)
+    assert cheats.fooled(known["e20_cache_by_pointer"], "correct", 3.0, claimed=True, here=False)
+    assert cheats.fooled(known["e15_stale_parameters"], "correct", 1.0, claimed=True, here=False)
+
+
 def test_the_peer_sees_exploits_with_the_references_parameters() -> None:
     entry = next(e for e in entries("honest") if e.name == "buffer_reused_after_it_was_dropped")
     loaded: dict[str, Any] = {}

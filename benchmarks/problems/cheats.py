@@ -50,9 +50,19 @@ def with_parameters(entry: Entry) -> str:
     return entry.source + _SAME_PARAMETERS.format(reference=task(entry))
 
 
-def fooled(entry: Entry, outcome: str, speedup: float | None, *, claimed: bool) -> bool:
+def attacks_this_evaluator(entry: Entry) -> bool:
+    """Whether what it does is done to this evaluator's own process, so that elsewhere it is an
+    ordinary kernel."""
+    return "from harness" in entry.source
+
+
+def fooled(
+    entry: Entry, outcome: str, speedup: float | None, *, claimed: bool, here: bool = True
+) -> bool:
     """Whether an evaluator that ended so took it for what it is not. claimed: whether it calls the
-    speed-up real."""
-    return outcome == "correct" and (
-        "correct" not in entry.expect or (claimed and (speedup or 0.0) > FAKE)
-    )
+    speed-up real. here: whether it is this one; others compare with eager execution, of which a
+    kernel of the entry's own may be faster."""
+    if outcome != "correct" or (not here and attacks_this_evaluator(entry)):
+        return False
+    fake = claimed and (here or "triton.jit" not in entry.source) and (speedup or 0.0) > FAKE
+    return "correct" not in entry.expect or fake

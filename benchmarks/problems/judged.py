@@ -163,7 +163,7 @@ async def evaluated(
         executor = await bench.executor()
         with watch.running():
             found = await executor.evaluate(task, request, bench.target, progress=watch.heard)
-    figures: dict[str, Any] = {"check_s": round(watch.seconds, 2)}
+    figures: dict[str, Any] = {"check_s": round(watch.seconds, 2), "check_steps": watch.steps}
     if watch.peak:
         figures["device_peak_bytes"] = watch.peak
     if found is None:
@@ -171,6 +171,7 @@ async def evaluated(
     figures |= {
         "stages": {s.stage: round(s.seconds, 2) for s in found.stages},
         "signals": [s.name for s in found.signals],
+        "doubts": [s.message for s in found.signals if s.kind == "environment"],
         "shares": {
             s.name: s.evidence
             for s in found.signals

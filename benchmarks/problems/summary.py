@@ -197,9 +197,10 @@ def _fooled(record: Record) -> bool:
     speedups = [c.get("speedup", 0.0) for c in record.figures.get("cases", [])] or [
         record.figures.get("speedup", 0.0)
     ]
-    claimed = record.part != "exploit" or "faster" in _verdicts(record)
+    here = record.part == "exploit"
+    claimed = not here or "faster" in _verdicts(record)
     return entry is not None and cheats.fooled(
-        entry, record.outcome, max(speedups), claimed=claimed
+        entry, record.outcome, max(speedups), claimed=claimed, here=here
     )
 
 

@@ -15,8 +15,9 @@ TUNABLES = {
 PARAMS = {"LEVEL": "-O1", "SEARCH": "branching", "LANES": 8, "WIDTH": 256}
 
 SOURCE = r"""
-// SEARCH 0: the textbook loop, one unpredictable branch a step. 1: the step length is halved and the base moved by a conditional
-// move. 2: LANES searches of the second kind advance together, so that their loads overlap (or become gathers).
+// SEARCH 0: the textbook loop, one unpredictable branch a step. 1: the step length is halved and the
+// base moved by a conditional move. 2: LANES searches of the second kind advance together, so that
+// their loads overlap (or become gathers).
 #include <cstdint>
 
 static inline int64_t answer(const int64_t* table, int64_t size, int64_t position, int64_t id) {
@@ -24,14 +25,16 @@ static inline int64_t answer(const int64_t* table, int64_t size, int64_t positio
     return table[position] == id ? position + 1 : 0;
 }
 
-extern "C" void map_ids(const int64_t* __restrict ids, const int64_t* __restrict table, int64_t* __restrict out, int64_t count, int64_t size) {
+extern "C" void map_ids(const int64_t* __restrict ids, const int64_t* __restrict table,
+                        int64_t* __restrict out, int64_t count, int64_t size) {
     int64_t i = 0;
 #if SEARCH == 2
     for (; i + LANES <= count; i += LANES) {
         int64_t base[LANES] = {};
         for (int64_t length = size; length > 1; length -= length / 2) {
             const int64_t half = length / 2;
-            for (int k = 0; k < LANES; ++k) base[k] += table[base[k] + half - 1] < ids[i + k] ? half : 0;
+            for (int k = 0; k < LANES; ++k)
+                base[k] += table[base[k] + half - 1] < ids[i + k] ? half : 0;
         }
         for (int k = 0; k < LANES; ++k) {
             const int64_t position = base[k] + (table[base[k]] < ids[i + k]);

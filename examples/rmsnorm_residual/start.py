@@ -25,8 +25,9 @@ PARAMS = {
 }
 
 SOURCE = r"""
-// Normalises rows of x + residual. ACCUMULATORS independent partial sums; PASSES 2: the sum of squares is taken while the row
-// is written; STREAM 1: outputs that do not fit into the caches are written past them.
+// Normalises rows of x + residual. ACCUMULATORS independent partial sums; PASSES 2: the sum of
+// squares is taken while the row is written; STREAM 1: outputs that do not fit into the caches are
+// written past them.
 #include <cmath>
 #include <cstdint>
 #if defined(__AVX__)
@@ -44,8 +45,8 @@ static inline void copy_past_caches(const float* from, float* to, int64_t n) {
     for (; j < n; ++j) to[j] = from[j];
 }
 
-extern "C" void rmsnorm_residual(const float* x, const float* residual, const float* weight, float* y, float* total,
-                                 int64_t rows, int64_t cols, float eps) {
+extern "C" void rmsnorm_residual(const float* x, const float* residual, const float* weight,
+                                 float* y, float* total, int64_t rows, int64_t cols, float eps) {
     const bool stream = STREAM && rows * cols * 8 > (4 << 20);
     float block[BLOCK];
     for (int64_t r = 0; r < rows; ++r) {
@@ -90,7 +91,7 @@ extern "C" void rmsnorm_residual(const float* x, const float* residual, const fl
     if (stream) _mm_sfence();
 #endif
 }
-"""  # noqa: E501
+"""
 _MATH = {
     "strict": (),
     "associative": (

@@ -27,15 +27,17 @@ PARAMS = {
 }
 
 SOURCE = r"""
-// ACCUMULATORS independent maxima and sums; CHUNK 0: two passes over the row, else the running form, so many logits at a time:
-// the sum is rescaled when a chunk raises the maximum; PREFETCH: how many bytes ahead lines are requested.
+// ACCUMULATORS independent maxima and sums; CHUNK 0: two passes over the row, else the running form,
+// so many logits at a time: the sum is rescaled when a chunk raises the maximum; PREFETCH: how many
+// bytes ahead lines are requested.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
 #if POLYNOMIAL
-// 2^t with t <= 0 split into integer and fraction; the polynomial has a relative error of 7.5e-8 on [-1/2, 1/2].
+// 2^t with t <= 0 split into integer and fraction; the polynomial has a relative error of 7.5e-8 on
+// [-1/2, 1/2].
 static inline float exponential(float x) {
     float t = x * 1.44269504f;
     t = t < -125.0f ? -125.0f : t;
@@ -61,7 +63,8 @@ static float maximum(const float* __restrict p, int64_t n) {
     const int64_t whole = n / ACCUMULATORS * ACCUMULATORS;
     for (int64_t c = 0; c < whole; c += ACCUMULATORS) {
 #if PREFETCH
-        for (int a = 0; a < ACCUMULATORS; a += 16) __builtin_prefetch((const char*)(p + c + a) + PREFETCH);
+        for (int a = 0; a < ACCUMULATORS; a += 16)
+            __builtin_prefetch((const char*)(p + c + a) + PREFETCH);
 #endif
         for (int a = 0; a < ACCUMULATORS; ++a) part[a] = p[c + a] > part[a] ? p[c + a] : part[a];
     }
@@ -74,9 +77,10 @@ static float maximum(const float* __restrict p, int64_t n) {
 static double sum_of_exponentials(const float* __restrict p, int64_t n, float top) {
     float part[ACCUMULATORS] = {};
     double sum = 0;
-    const int64_t piece = 256 * ACCUMULATORS;             // single precision within a piece, double across pieces
+    const int64_t piece = 256 * ACCUMULATORS;  // single precision within a piece, double across
     for (int64_t start = 0; start < n; start += piece) {
-        const int64_t end = start + piece < n ? start + piece : n, whole = start + (end - start) / ACCUMULATORS * ACCUMULATORS;
+        const int64_t end = start + piece < n ? start + piece : n;
+        const int64_t whole = start + (end - start) / ACCUMULATORS * ACCUMULATORS;
         for (int64_t c = start; c < whole; c += ACCUMULATORS)
             for (int a = 0; a < ACCUMULATORS; ++a) part[a] += exponential(p[c + a] - top);
         for (int64_t c = whole; c < end; ++c) part[0] += exponential(p[c] - top);
@@ -85,7 +89,8 @@ static double sum_of_exponentials(const float* __restrict p, int64_t n, float to
     return sum;
 }
 
-extern "C" void cross_entropy(const float* logits, const int64_t* target, float* loss, int64_t rows, int64_t cols) {
+extern "C" void cross_entropy(const float* logits, const int64_t* target, float* loss,
+                              int64_t rows, int64_t cols) {
     double all = 0;
     const int64_t chunk = CHUNK ? CHUNK : cols;
     for (int64_t r = 0; r < rows; ++r) {

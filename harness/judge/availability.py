@@ -17,7 +17,7 @@ COMPILE_HINT = (
 )
 
 
-class Unavailable(Exception):
+class CapabilityMissing(Exception):
     """This machine lacks what the request needs."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -26,35 +26,35 @@ class Unavailable(Exception):
 
 
 def find_family(target: Target) -> DeviceFamily:
-    """The device family that evaluates for a target. Raises Unavailable with the reason."""
+    """The device family that evaluates for a target. Raises CapabilityMissing with the reason."""
     family = FAMILIES.get(target.family)
     if family is None:
-        raise Unavailable(
+        raise CapabilityMissing(
             f"target {target} cannot be evaluated by this version",
             f"Targets: {', '.join(FAMILIES)}.",
         )
     if reason := family.missing():
-        raise Unavailable(f"target {target} is not here: {reason}", "Use target cpu.")
+        raise CapabilityMissing(f"target {target} is not here: {reason}", "Use target cpu.")
     if target.arch and not family.device_key().split(":sm_")[-1].startswith(
         target.arch.removeprefix("sm_")
     ):
-        raise Unavailable(
+        raise CapabilityMissing(
             f"target {target} is not the device here ({family.device_key()})", "Use that one."
         )
     return family
 
 
 def find_level(machine: Machine, language: str, policy: Policy) -> IsolationLevel:
-    """The isolation under which candidates run. Raises Unavailable where the policy or the
+    """The isolation under which candidates run. Raises CapabilityMissing where the policy or the
     language forbids it."""
     if language not in LANGUAGES:
-        raise Unavailable(
+        raise CapabilityMissing(
             f"this evaluator has no language {language!r}",
             f"Languages here: {', '.join(LANGUAGES)}.",
         )
     level = machine.level
     if not policy.permits(level):
-        raise Unavailable(
+        raise CapabilityMissing(
             f"the policy requires isolation {policy.isolation!r}, this machine offers {level!r}",
             f"Levels here: {machine.isolation}. Allow a weaker one with "
             f"isolation={level}, or use another machine.",
@@ -65,8 +65,8 @@ def find_level(machine: Machine, language: str, policy: Policy) -> IsolationLeve
 def find_place(
     machine: Machine, family: DeviceFamily, target: Target, task: Task, request: EvaluationRequest
 ) -> Place:
-    """Where to evaluate. Raises Unavailable where the language does not work, and Unfit where a
-    verdict would mislead."""
+    """Where to evaluate. Raises CapabilityMissing where the language does not work, and Unfit where
+    a verdict would mislead."""
     language = LANGUAGES[request.candidate.language]
     report = target_reports.find_report(target, language.name)
     if report is None or report.mode == "absent":
@@ -74,7 +74,7 @@ def find_place(
             f"{t.target}: {', '.join(t.languages)}" for t in machine.targets() if t.mode != "absent"
         )
         reason = f": {report.reason}" if report else ""
-        raise Unavailable(
+        raise CapabilityMissing(
             f"{language.name} kernels do not work on {target} here{reason}",
             f"What works here: {working}.",
         )
@@ -86,14 +86,14 @@ def find_place(
 
 
 def find_compiler(machine: Machine, target: Target, language: str) -> Place:
-    """Where to compile for a target. Raises Unavailable where the language cannot be."""
+    """Where to compile for a target. Raises CapabilityMissing where the language cannot be."""
     if machine.only_compiles(target) and target_reports.find_report(target, language) is None:
         languages = ", ".join(
             dict.fromkeys(
                 n for t in machine.targets() if t.target == str(target) for n in t.languages
             )
         )
-        raise Unavailable(
+        raise CapabilityMissing(
             f"{language} cannot be compiled for {target} here",
             f"Languages for it here: {languages}.",
         )

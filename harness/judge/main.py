@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from .availability import Unavailable
+from .availability import CapabilityMissing
 from .device.health import Unwell
 from .device.locks import LockBroken
 from .device.machine import Machine
@@ -101,7 +101,7 @@ class Judge:
                 answer = _error(number, "cancelled", "cancelled", "")
             except TaskRefusedError as error:
                 answer = _error(number, "task_refused", str(error), REFUSED_HINT)
-            except Unavailable as error:
+            except CapabilityMissing as error:
                 answer = _error(number, "unavailable", str(error), error.hint)
             except Unfit as error:
                 answer = _error(number, "unavailable", str(error), UNFIT_HINT)

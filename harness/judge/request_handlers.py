@@ -22,7 +22,7 @@ from ..types import (
 )
 from .availability import (
     COMPILE_HINT,
-    Unavailable,
+    CapabilityMissing,
     find_compiler,
     find_family,
     find_level,
@@ -107,7 +107,9 @@ class RequestHandlers:
             request.through == "build" and self._machine.architecture(target, request)
         ):
             if request.through != "build":
-                raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
+                raise CapabilityMissing(
+                    f"target {target} can only be compiled for here", COMPILE_HINT
+                )
             compiler = find_compiler(self._machine, target, request.candidate.language)
             handle = self._tasks.get(task, tell, token, cpu, checked=False)
             return to_json(
@@ -153,14 +155,14 @@ class RequestHandlers:
         request = from_json(ComparisonRequest, message["request"])
         level = find_level(self._machine, request.candidates[0].language, request.policy)
         if self._machine.only_compiles(target):
-            raise Unavailable(
+            raise CapabilityMissing(
                 f"target {target} can only be compiled for here, so nothing is timed", COMPILE_HINT
             )
         family = find_family(target)
         singles = [request.single(candidate) for candidate in request.candidates]
         places = [find_place(self._machine, family, target, task, single) for single in singles]
         if places[0].mode != "execute":
-            raise Unavailable(
+            raise CapabilityMissing(
                 f"nothing is timed here: {places[0].note}",
                 "Compare them on the device that they are for.",
             )

@@ -28,32 +28,47 @@ ACCEPTED = {
 }  # for people
 
 _FLAG_OF = """
-    aggressive-loop-optimizations align-functions align-jumps align-labels align-loops allocation-dce allow-store-data-races approx-func
-    associative-math asynchronous-unwind-tables auto-inc-dec bit-tests branch-count-reg builtin char8_t code-hoisting combine-stack-adjustments
-    common compare-elim concepts conserve-stack coroutines cprop-registers crossjumping cse-follow-jumps cx-fortran-rules cx-limited-range data-sections
-    dce defer-pop delete-null-pointer-checks devirtualize devirtualize-speculatively dse early-inlining elide-constructors exceptions
-    expensive-optimizations ext-numeric-literals fast-math finite-loops finite-math-only float-store fold-simple-inlines forward-propagate
-    fp-int-builtin-inexact freestanding function-cse function-sections gcse gcse-after-reload gcse-las gcse-lm gcse-sm gnu-keywords
-    gnu-unique graphite graphite-identity guess-branch-probability hoist-adjacent-loads honor-infinities honor-nans if-conversion if-conversion2
-    implicit-templates indirect-inlining inline inline-atomics inline-functions inline-functions-called-once inline-small-functions ira-hoist-pressure ira-loop-pressure
-    ira-share-save-slots ira-share-spill-slots isolate-erroneous-paths-attribute isolate-erroneous-paths-dereference ivopts jump-tables keep-inline-functions lifetime-dse
-    live-range-shrinkage loop-interchange loop-nest-optimize loop-parallelize-all loop-unroll-and-jam lra-remat lto math-errno
-    merge-all-constants merge-constants modulo-sched modulo-sched-allow-regmoves move-loop-invariants move-loop-stores ms-extensions non-call-exceptions nothrow-opt
-    omit-frame-pointer openmp openmp-simd optimize-sibling-calls optimize-strlen partial-inlining peel-loops peephole peephole2
-    permissive pic PIC plt predictive-commoning prefetch-loop-arrays protect-parens reciprocal-math ree rename-registers reorder-blocks
-    reorder-blocks-and-partition reorder-functions rerun-cse-after-loop reschedule-modulo-scheduled-loops rounding-math rtti schedule-fusion
-    schedule-insns schedule-insns2 section-anchors sel-sched-pipelining sel-sched-pipelining-outer-loops selective-scheduling selective-scheduling2
-    semantic-interposition shrink-wrap shrink-wrap-separate signaling-nans signed-char signed-zeros single-precision-constant sized-deallocation slp-vectorize
-    split-ivs-in-unroller split-loops split-paths split-wide-types split-wide-types-early ssa-backprop ssa-phiopt stack-clash-protection stack-protector
-    stdarg-opt store-merging strict-aliasing strict-enums strict-float-cast-overflow strict-overflow strict-return strict-volatile-bitfields thread-jumps
-    threadsafe-statics toplevel-reorder tracer trapping-math trapv unroll-all-loops unroll-loops unsafe-math-optimizations unsigned-char unswitch-loops
-    unwind-tables variable-expansion-in-unroller vectorize version-loops-for-strides visibility-inlines-hidden vpt web wrapv wrapv-pointer
-"""  # noqa: E501
+    aggressive-loop-optimizations align-functions align-jumps align-labels align-loops
+    allocation-dce allow-store-data-races approx-func associative-math asynchronous-unwind-tables
+    auto-inc-dec bit-tests branch-count-reg builtin char8_t code-hoisting combine-stack-adjustments
+    common compare-elim concepts conserve-stack coroutines cprop-registers crossjumping
+    cse-follow-jumps cx-fortran-rules cx-limited-range data-sections dce defer-pop
+    delete-null-pointer-checks devirtualize devirtualize-speculatively dse early-inlining
+    elide-constructors exceptions expensive-optimizations ext-numeric-literals fast-math
+    finite-loops finite-math-only float-store fold-simple-inlines forward-propagate
+    fp-int-builtin-inexact freestanding function-cse function-sections gcse gcse-after-reload
+    gcse-las gcse-lm gcse-sm gnu-keywords gnu-unique graphite graphite-identity
+    guess-branch-probability hoist-adjacent-loads honor-infinities honor-nans if-conversion
+    if-conversion2 implicit-templates indirect-inlining inline inline-atomics inline-functions
+    inline-functions-called-once inline-small-functions ira-hoist-pressure ira-loop-pressure
+    ira-share-save-slots ira-share-spill-slots isolate-erroneous-paths-attribute
+    isolate-erroneous-paths-dereference ivopts jump-tables keep-inline-functions lifetime-dse
+    live-range-shrinkage loop-interchange loop-nest-optimize loop-parallelize-all
+    loop-unroll-and-jam lra-remat lto math-errno merge-all-constants merge-constants modulo-sched
+    modulo-sched-allow-regmoves move-loop-invariants move-loop-stores ms-extensions
+    non-call-exceptions nothrow-opt omit-frame-pointer openmp openmp-simd optimize-sibling-calls
+    optimize-strlen partial-inlining peel-loops peephole peephole2 permissive pic PIC plt
+    predictive-commoning prefetch-loop-arrays protect-parens reciprocal-math ree rename-registers
+    reorder-blocks reorder-blocks-and-partition reorder-functions rerun-cse-after-loop
+    reschedule-modulo-scheduled-loops rounding-math rtti schedule-fusion schedule-insns
+    schedule-insns2 section-anchors sel-sched-pipelining sel-sched-pipelining-outer-loops
+    selective-scheduling selective-scheduling2 semantic-interposition shrink-wrap
+    shrink-wrap-separate signaling-nans signed-char signed-zeros single-precision-constant
+    sized-deallocation slp-vectorize split-ivs-in-unroller split-loops split-paths split-wide-types
+    split-wide-types-early ssa-backprop ssa-phiopt stack-clash-protection stack-protector stdarg-opt
+    store-merging strict-aliasing strict-enums strict-float-cast-overflow strict-overflow
+    strict-return strict-volatile-bitfields thread-jumps threadsafe-statics toplevel-reorder tracer
+    trapping-math trapv unroll-all-loops unroll-loops unsafe-math-optimizations unsigned-char
+    unswitch-loops unwind-tables variable-expansion-in-unroller vectorize version-loops-for-strides
+    visibility-inlines-hidden vpt web wrapv wrapv-pointer
+"""
 _SETS = """
-    3dnow abm adx aes avx\\w* bmi2? cx16 crc32 evex512 f16c fma4? fsgsbase gfni lzcnt movbe movdir64b movdiri mmx pclmul pku popcnt prefetchwt1 prfchw
-    recip rdrnd rdseed rtm sahf sha sha512 sm3 sm4 sse ss?se3 sse2 sse4 sse4\\.[12] sse4a tbm vaes vpclmulqdq vzeroupper waitpkg xop xsave\\w*
-    amx-\\w+ daz-ftz outline-atomics red-zone omit-leaf-frame-pointer unaligned-access strict-align fpret-in-387 general-regs-only
-"""  # noqa: E501
+    3dnow abm adx aes avx\\w* bmi2? cx16 crc32 evex512 f16c fma4? fsgsbase gfni lzcnt movbe
+    movdir64b movdiri mmx pclmul pku popcnt prefetchwt1 prfchw recip rdrnd rdseed rtm sahf sha
+    sha512 sm3 sm4 sse ss?se3 sse2 sse4 sse4\\.[12] sse4a tbm vaes vpclmulqdq vzeroupper waitpkg xop
+    xsave\\w* amx-\\w+ daz-ftz outline-atomics red-zone omit-leaf-frame-pointer unaligned-access
+    strict-align fpret-in-387 general-regs-only
+"""
 
 
 def _any(words: str) -> str:

@@ -14,8 +14,10 @@ from .building import NativeError, SourceRefused
 # NVRTC has no standard library. Of the headers that kernels usually include, it already knows the
 # functions; these are the rest.
 _INTEGERS = """#pragma once
-using int8_t = signed char; using int16_t = signed short; using int32_t = signed int; using int64_t = signed long long;
-using uint8_t = unsigned char; using uint16_t = unsigned short; using uint32_t = unsigned int; using uint64_t = unsigned long long;
+using int8_t = signed char; using int16_t = signed short;
+using int32_t = signed int; using int64_t = signed long long;
+using uint8_t = unsigned char; using uint16_t = unsigned short;
+using uint32_t = unsigned int; using uint64_t = unsigned long long;
 using intptr_t = int64_t; using uintptr_t = uint64_t;
 #ifndef INT32_MAX
 #define INT32_MAX 2147483647
@@ -26,10 +28,11 @@ using intptr_t = int64_t; using uintptr_t = uint64_t;
 #define UINT64_MAX 18446744073709551615ull
 #endif
 namespace std {
-using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t; using ::uint8_t; using ::uint16_t; using ::uint32_t;
-using ::uint64_t; using ::intptr_t; using ::uintptr_t;
+using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t;
+using ::uint8_t; using ::uint16_t; using ::uint32_t; using ::uint64_t;
+using ::intptr_t; using ::uintptr_t;
 }
-"""  # noqa: E501
+"""
 _LIMITS = """#pragma once
 #ifndef FLT_MAX
 #define FLT_MAX 3.402823466e+38f

@@ -51,7 +51,8 @@ _KERNELS = r"""
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-extern "C" void scale(const float* __restrict__ x, float* __restrict__ y, int64_t n, int64_t times) {
+extern "C" void scale(const float* __restrict__ x, float* __restrict__ y, int64_t n,
+                      int64_t times) {
   for (int64_t t = 0; t < times; t++) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * 1.0001f;
     __asm__ volatile("" ::: "memory");
@@ -83,7 +84,7 @@ extern "C" void fill(float* __restrict__ y, int64_t n, int64_t times) {
 #elif defined(__x86_64__)
 #define STREAM(to, value) _mm_stream_ps(to, value)
 #endif
-#if defined(STREAM)  // whole lines of 64 bytes, past the caches; x and y are aligned, n is full lines
+#if defined(STREAM)  // whole lines of 64 bytes, past the caches; x, y aligned, n is full lines
 typedef float line_part __attribute__((vector_size(WIDTH), may_alias));
 extern "C" void scale_streamed(const float* x, float* y, int64_t n, int64_t times) {
   for (int64_t t = 0; t < times; t++) {
@@ -119,7 +120,7 @@ template <typename T> static inline T multiply_and_add(int64_t times) {
 extern "C" float multiply_add(int64_t times) { return multiply_and_add<float>(times); }
 extern "C" double multiply_add_double(int64_t times) { return multiply_and_add<double>(times); }
 extern "C" int64_t bytes_a_step() { return (int64_t)WIDTH * CHAINS; }
-"""  # noqa: E501
+"""
 
 
 def facts() -> dict[str, str]:

@@ -18,11 +18,12 @@ MOST = 512  # operators of one graph; a loop repeats itself long before
 INPUT, OTHER = -1, -2
 
 _COMPOSED_NAMES = """
-    native_layer_norm native_group_norm _fused_rms_norm _softmax _log_softmax _safe_softmax logsumexp nll_loss_forward mean std_mean var_mean
-    linalg_vector_norm norm sigmoid silu gelu addmm softplus mish hardswish hardsigmoid elu leaky_relu mse_loss smooth_l1_loss std addcmul
-    addcdiv lerp native_batch_norm _native_batch_norm_legit
-    native_layer_norm_backward _softmax_backward_data _log_softmax_backward_data silu_backward gelu_backward
-"""  # noqa: E501
+    native_layer_norm native_group_norm _fused_rms_norm _softmax _log_softmax _safe_softmax
+    logsumexp nll_loss_forward mean std_mean var_mean linalg_vector_norm norm sigmoid silu gelu
+    addmm softplus mish hardswish hardsigmoid elu leaky_relu mse_loss smooth_l1_loss std addcmul
+    addcdiv lerp native_batch_norm _native_batch_norm_legit native_layer_norm_backward
+    _softmax_backward_data _log_softmax_backward_data silu_backward gelu_backward
+"""
 _COMPOSED = frozenset(_COMPOSED_NAMES.split())
 
 _FREE = frozenset(
@@ -51,8 +52,9 @@ _SAME = {
 }
 
 _REDUCING_NAMES = """
-    sum mean prod var max min argmax argmin any all cumsum cumprod logcumsumexp sort argsort topk xor_sum
-"""  # noqa: E501
+    sum mean prod var max min argmax argmin any all cumsum cumprod logcumsumexp sort argsort topk
+    xor_sum
+"""
 _REDUCING = frozenset(_REDUCING_NAMES.split())
 _LAST_UNLESS_SAID = frozenset(["sort", "argsort", "topk"])
 

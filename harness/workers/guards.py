@@ -17,9 +17,9 @@ from .guarded_memory import FRESH
 
 MOST_BYTES = 2 << 30  # in one burst; beyond it allocations are the framework's own again
 _FACTORIES = """
-    empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like new_ones
-    full full_like new_full clone
-"""  # noqa: E501
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like
+    new_zeros ones ones_like new_ones full full_like new_full clone
+"""
 _GUARDED = frozenset(_FACTORIES.split())
 
 

@@ -12,24 +12,27 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 # Operators that allocate, view or copy but compute nothing: a candidate may use them freely.
 _FREE_NAMES = """
-    empty empty_like empty_strided new_empty new_empty_strided empty_permuted zeros zeros_like new_zeros full full_like
-    ones ones_like zero_ fill_ detach detach_ alias view _unsafe_view reshape _reshape_alias as_strided t transpose
-    permute expand slice select squeeze unsqueeze flatten unflatten unbind split split_with_sizes chunk narrow diagonal
-    contiguous clone copy_ _to_copy to lift_fresh lift resize_ set_ arange scalar_tensor view_as_real view_as_complex
+    empty empty_like empty_strided new_empty new_empty_strided empty_permuted zeros zeros_like
+    new_zeros full full_like ones ones_like zero_ fill_ detach detach_ alias view _unsafe_view
+    reshape _reshape_alias as_strided t transpose permute expand slice select squeeze unsqueeze
+    flatten unflatten unbind split split_with_sizes chunk narrow diagonal contiguous clone copy_
+    _to_copy to lift_fresh lift resize_ set_ arange scalar_tensor view_as_real view_as_complex
     unfold movedim is_same_size _local_scalar_dense item is_nonzero linspace
-"""  # noqa: E501
+"""
 _FREE = frozenset(_FREE_NAMES.split())
 
 # Operators that move, choose or compare values: nothing is rounded, so there is one right result.
 _EXACT_NAMES = """
-    relu relu_ abs abs_ neg neg_ sign sgn clamp clamp_ clamp_min clamp_max hardtanh threshold maximum minimum max min amax amin
-    aminmax argmax argmin where gather index index_select index_put index_put_ scatter scatter_ embedding take take_along_dim masked_fill masked_fill_
-    masked_select cat stack flip roll repeat repeat_interleave tril triu diag diagonal_copy constant_pad_nd reflection_pad1d
-    reflection_pad2d replication_pad1d replication_pad2d max_pool2d max_pool2d_with_indices max_pool3d_with_indices
-    pixel_shuffle pixel_unshuffle eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
-    bitwise_not bitwise_xor isnan isinf isfinite floor ceil trunc round sort topk kthvalue cummax cummin searchsorted bucketize
-    nonzero one_hot any all
-"""  # noqa: E501
+    relu relu_ abs abs_ neg neg_ sign sgn clamp clamp_ clamp_min clamp_max hardtanh threshold
+    maximum minimum max min amax amin aminmax argmax argmin where gather index index_select
+    index_put index_put_ scatter scatter_ embedding take take_along_dim masked_fill masked_fill_
+    masked_select cat stack flip roll repeat repeat_interleave tril triu diag diagonal_copy
+    constant_pad_nd reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d max_pool2d
+    max_pool2d_with_indices max_pool3d_with_indices pixel_shuffle pixel_unshuffle eq ne lt le gt ge
+    logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor
+    isnan isinf isfinite floor ceil trunc round sort topk kthvalue cummax cummin searchsorted
+    bucketize nonzero one_hot any all
+"""
 _EXACT = frozenset(_EXACT_NAMES.split())
 _OPEN_TIES = frozenset(
     ["sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique2"]

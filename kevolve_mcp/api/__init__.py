@@ -1,8 +1,8 @@
 """What callers see, whatever the surface: the server's structured content, what the driver reads,
 and the JSON of the command line and of packages. Frozen values that `harness.types.to_json` turns
-into JSON, each made from the domain's value in this package alone. A field that changes here
-changes the public interface. A module is loaded when one of its names is used: whoever looks up a
-page needs nothing of the search.
+into JSON; only this package makes them from the domain's values. A field that changes here changes
+the public interface. A module is loaded when one of its names is used: looking up a page needs
+nothing of the search.
 """
 
 from __future__ import annotations

@@ -24,23 +24,23 @@ class Signal:
     """One finding about a candidate, or about its measurement."""
 
     name: str
-    """From the vocabulary of signals."""
+    """A name of the vocabulary of signals."""
     message: str = ""
     """One sentence with the numbers."""
     kind: SignalKind = "finding"
-    """What to do with it: a finding is about the candidate, a review needs a person, after
-    integrity no figure can be believed, environment is about the machine."""
+    """What it means for a reader: a finding is about the candidate, a review needs a person, an
+    integrity signal makes all figures unreliable, environment is about the machine."""
     evidence: dict[str, float] = field(default_factory=dict)
     """The numbers by name; only in records."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything found out about one candidate in one measurement."""
+    """All results of one candidate in one measurement."""
 
     id: str = ""
-    """Its name in the session that asks, e.g. "e12"; with another session's name before it where
-    that measured it; "x12" outside of sessions; "" where it is not stored."""
+    """Its name in the session that asks, e.g. "e12"; prefixed with another session's name where
+    that one measured it; "x12" outside of sessions; "" where it is not stored."""
     candidate: str = ""
     """SHA-256 of the candidate's text and language."""
     status: Status = "correct"
@@ -48,9 +48,9 @@ class Evaluation:
     message: str = ""
     """One sentence to act on."""
     purpose: Purpose = "search"
-    """What it was measured for."""
+    """The purpose of the measurement."""
     through: Stage = "diagnose"
-    """The last stage that was asked for."""
+    """The last requested stage."""
     fitness: float | None = None
     """F: the weighted geometric mean of the speed-ups; 0 for anything not proved correct, null
     where nothing was timed."""
@@ -59,9 +59,9 @@ class Evaluation:
     eligible: bool = False
     """Whether it may win: false when a protected case got slower or a case is wrong."""
     signals: tuple[Signal, ...] = ()
-    """What was found, the most important first."""
+    """Its signals, the most important first."""
     cases: tuple[CaseResult, ...] = ()
-    """One object per case; held-out cases only where a session ends."""
+    """One object per case; held-out cases only at the end of a session."""
     stages: dict[str, str] = field(default_factory=dict)
     """By stage that ran: "ok", or what failed."""
     stage_seconds: dict[str, float] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Evaluation:
     target: str = ""
     """Where it ran, e.g. "cpu"."""
     device: str = ""
-    """The device, as it belongs to the evaluation's key."""
+    """The device, as part of the evaluation's key."""
     toolchain: str = ""
     """Versions of torch, compiler, Python and evaluator."""
     isolation: str = ""
@@ -77,17 +77,17 @@ class Evaluation:
     seconds: float = 0.0
     """Wall clock of the whole evaluation."""
     processes: int = 0
-    """How many fresh processes of the candidate its figures come from; 0 where that is not kept."""
+    """The number of fresh processes behind its figures; 0 where it is not recorded."""
     device_seconds: float = 0.0
     """Seconds under the device lock."""
     language: str = ""
-    """What the candidate is written in."""
+    """The candidate's language."""
     policy: str = ""
     """What the candidate was allowed to do."""
     protocol: int = PROTOCOL_VERSION
-    """The version of the way to measure; figures of two versions are not compared."""
+    """The version of the measurement protocol; figures of two versions are not comparable."""
     logs: dict[str, str] = field(default_factory=dict)
-    """By stage, the end of what compiler and candidate printed (untrusted text); only in
+    """By stage, the end of the output of compiler and candidate (untrusted text); only in
     records."""
     facts: dict[str, str] = field(default_factory=dict)
     """Facts of the machine by name, such as cores and governor; only in records."""
@@ -97,14 +97,14 @@ SAMPLES = "samples"  # of the stage "time": Samples from the judge, their artifa
 
 
 def processes(evaluation: Domain) -> int:
-    """Count the fresh processes of the candidate behind an evaluation; 0 where its rounds are not
+    """Return the number of fresh processes behind an evaluation, 0 where its rounds are not
     known."""
     kept = (stage.data[SAMPLES] for stage in evaluation.stages if SAMPLES in stage.data)
     return max(map(_processes, kept), default=0)
 
 
 def _processes(kept: dict[str, Any]) -> int:
-    """In the store the rounds are an artifact, and their number stands beside it."""
+    """The number in a stored evaluation, whose rounds are an artifact."""
     known = kept.get("processes")
     return int(known) if known is not None else from_json(Samples, kept).processes
 
@@ -118,8 +118,8 @@ def evaluation(
         domain: The domain's value.
         identifier: Its name in the store.
         held_out: Whether held-out cases are shown, as at the end of a session.
-        record: With logs, facts of the machine and evidence of signals, which answers to agents
-            leave out.
+        record: Whether to include logs, facts of the machine and evidence of signals, which
+            answers to agents omit.
     """
     environment = domain.environment
     return Evaluation(
@@ -172,8 +172,7 @@ _BRIEF = (
 
 
 def facts(evaluation: Domain) -> dict[str, Any]:
-    """Show what build and profile found, by stage, and the end of the log of the stage that
-    failed."""
+    """Show the facts of build and profile, by stage, and the end of the failed stage's log."""
     by_stage: dict[str, Any] = {
         s.stage: _brief(s.data)
         for s in evaluation.stages
@@ -187,8 +186,7 @@ def facts(evaluation: Domain) -> dict[str, Any]:
 
 
 def _brief(data: dict[str, Any]) -> dict[str, Any]:
-    """A stage's data with names of listings instead of their places, and the first kernels in few
-    words."""
+    """A stage's data, shortened: the names of listings and a summary of the first kernels."""
     short = {
         name: value for name, value in data.items() if name not in (LISTINGS, "kernels", "loops")
     }

@@ -1,4 +1,4 @@
-"""One background job as every surface shows it, and the error that it failed with."""
+"""One background job as every surface shows it, and the error of a failed job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Job:
     """A background job."""
 
     id: str
-    """ "" where the store answered at once."""
+    """Its id, "" where the store answered at once."""
     kind: JobKind
     state: JobState
     session_id: str = ""
@@ -48,7 +48,7 @@ class Job:
     eta_s: float | None = None
     """An estimate of the seconds left."""
     queue: int = 0
-    """How many of this server's evaluations run or wait before it."""
+    """The number of this server's evaluations that run or wait before it."""
     created: float = 0.0
     """Seconds of the epoch."""
     finished: float | None = None
@@ -57,7 +57,7 @@ class Job:
     error: Error | None = None
     """Why it failed."""
     left: Left | None = None
-    """Of its session's budget, None where the session is over or has none."""
+    """What is left of its session's budget; None without a budget or once the session ended."""
 
 
 def job(
@@ -74,12 +74,12 @@ def job(
 
     Args:
         record: The domain's value.
-        session: To which it belongs, also while it is still being opened.
-        progress: Its latest sign of life.
-        queue: How many run or wait before it.
+        session: The session it belongs to, also while that is being opened.
+        progress: Its latest progress.
+        queue: The number of evaluations that run or wait before it.
         eta_s: An estimate of the seconds left.
-        result: Of one that is done; None where only its state is shown.
-        left: Of its session's budget.
+        result: The result of a finished job; None where only its state is shown.
+        left: What is left of its session's budget.
     """
     lost = record.state == "lost"
     return Job(
@@ -88,7 +88,7 @@ def job(
         state="running" if lost and result is None else record.state,
         session_id=session,
         stage=progress.stage,
-        message="its process died; it will be run again" if lost else progress.message,
+        message="its process ended; it will be run again" if lost else progress.message,
         fraction=progress.fraction,
         eta_s=eta_s,
         queue=queue,
@@ -101,5 +101,5 @@ def job(
 
 
 def answered(kind: JobKind, session: str, result: Result, left: Left | None = None) -> Job:
-    """Show what is known without work as a job that is done and has no id."""
+    """Show a result that is already known as a finished job without an id."""
     return Job("", kind, "done", session, result=result, left=left)

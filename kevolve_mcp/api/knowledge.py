@@ -1,5 +1,5 @@
-"""What was found among the pages, and one page. It imports nothing at run time: whoever looks
-something up needs nothing of the search."""
+"""Search results and pages of the knowledge. It imports nothing at run time, since looking up a
+page needs nothing of the search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Hit:
     title: str
     category: str
     why: str
-    """What of the question matched."""
+    """The part of the question that matched."""
     snippet: str
     score: float = 0.0
     section: str = ""
@@ -27,32 +27,32 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """What a search found."""
+    """The results of a search."""
 
     hits: tuple[Hit, ...]
     total: int
-    """How many there are; `hits` may be a part of them."""
+    """The number of all hits; `hits` may be a part of them."""
     next_cursor: int | None = None
-    """Where the following ones begin; None: there are none."""
+    """Where the next hits begin; None if there are no more."""
     note: str = ""
-    """What of the question was not understood."""
+    """Parts of the question that were not understood."""
     fits: bool = True
-    """False when there is no page on this; the hits are then the nearest."""
+    """False when no page matches well; the hits are then the nearest."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page, or a piece of it."""
+    """A page, or a part of it."""
 
     id: str
     title: str
     text: str
     next_offset: int | None = None
-    """Where the rest begins; None: there is none."""
+    """Where the rest begins; None at the end."""
 
 
 def hits(results: Results) -> Hits:
-    """Show what a search found."""
+    """Show the results of a search."""
     return Hits(
         tuple(
             Hit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section)
@@ -70,6 +70,6 @@ def page(reading: Reading, text: str) -> Page:
 
     Args:
         reading: The domain's value.
-        text: Its text as a reader gets it, quoted where other sessions worded it.
+        text: Its text as a reader gets it, quoted where other sessions wrote it.
     """
     return Page(reading.id, reading.title, text, reading.next_offset)

@@ -14,17 +14,17 @@ class MachineSummary:
     """What a machine can do, and what would enable the rest."""
 
     device: str = ""
-    """As evaluations carry it."""
+    """The device, as in evaluations."""
     about: str = ""
     """The processor in words."""
     ceilings: Ceilings | None = None
-    """What was measured of it."""
+    """Its measured ceilings."""
     toolchain: str = ""
     """Versions of torch, compiler, Python and evaluator."""
     isolation_level: str = ""
-    """The one in use."""
+    """The interpreter in use."""
     isolation: dict[str, str] = field(default_factory=dict)
-    """By level: "available", or the reason why not."""
+    """By level: "available", or why not."""
     targets: tuple[TargetReport, ...] = ()
     interpreters: tuple[Interpreter, ...] = ()
     missing: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ def machine(
 
     Args:
         report: The judge's answer; None where there is no judge.
-        targets: Those of the report that were asked for.
-        ceilings: Whether what was measured is shown.
-        interpreters: Those that were found.
+        targets: The requested targets of the report.
+        ceilings: Whether to show measured ceilings.
+        interpreters: The interpreters found.
         devices: The GPUs.
-        missing: What would enable more; what is said twice is shown once.
+        missing: What would enable more; repeated sentences are shown once.
         home: The folder of sessions and settings.
     """
     environment = report.environment if report else None

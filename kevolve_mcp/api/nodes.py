@@ -12,12 +12,12 @@ from kevolve_mcp.search import Node as Domain
 
 @dataclass(frozen=True)
 class Node:
-    """A candidate in a tree, with what is known of it."""
+    """A candidate in a tree, with its results."""
 
     id: str
     """Its name in the session, e.g. "n17"."""
     parents: tuple[str, ...] = ()
-    """What it derives from; none for a start."""
+    """The nodes it derives from; none for a start."""
     status: Status = "correct"
     """Its evaluation's."""
     fitness: float | None = None
@@ -27,46 +27,46 @@ class Node:
     eligible: bool = False
     """Whether it may win."""
     role: str = "improve"
-    """What its author was asked for."""
+    """The role of the ask that it answers."""
     origin: Origin | None = None
-    """Where a start came from; null for what the search made."""
+    """Where a start came from; null for nodes that the search made."""
     hypothesis: str = ""
     """What was changed and why, in its author's words."""
     predicted_speedup: float | None = None
-    """What its author expected, against its parent."""
+    """The speed-up over its parent that its author expected."""
     versus_parent: float | None = None
     """Its speed over the best parent's."""
     versus_parent_interval: tuple[float, float] | None = None
     """The 95 % interval of it."""
     versus_parent_change: Change | None = None
-    """What is certain of it: improved, regressed or equivalent; inconclusive where nothing is, null
-    without a parent."""
+    """Which change against the parent is certain: improved, regressed or equivalent; inconclusive
+    where none is, null without a parent."""
     signals: tuple[str, ...] = ()
-    """The names of what was found."""
+    """The names of its signals."""
     params: dict[str, Any] = field(default_factory=dict)
     """Its parameters by name."""
     structure: str = ""
-    """Equal for nodes that differ in parameters only."""
+    """Equal for nodes that differ only in parameters."""
     evaluation_id: str = ""
     """The evaluation with its figures."""
     ask_id: str = ""
-    """The ask that it answers; "" where there was none."""
+    """The ask that it answers, "" for none."""
     candidate: str = ""
     """SHA-256 of the candidate's text and language."""
     created: float = 0.0
     """Seconds of the epoch."""
     approved_by: str = ""
-    """Who let it pass a review."""
+    """Who approved it in a review."""
     met: Meeting | None = None
-    """How it did in the same rounds as the best one of that moment; null where it was plainly ahead
-    or behind."""
+    """Its head-to-head result against the best node at that time; null where it was clearly faster
+    or slower."""
     provenance: str = ""
     """ "parameter search" where no author wrote it."""
 
 
 def node(tree: Tree, domain: Domain) -> Node:
-    """Show a node, with its effect on the best of its parents, and "improved" or "regressed" among
-    the signals where that is certain."""
+    """Show a node with its change against the best of its parents; "improved" or "regressed" is
+    among the signals where it is certain."""
     effect = versus_parent(tree, domain)
     certain = effect.change in ("improved", "regressed") and effect.change not in domain.signals
     return Node(
@@ -97,7 +97,7 @@ def node(tree: Tree, domain: Domain) -> Node:
 
 
 def best(tree: Tree) -> Node | None:
-    """Show the best node, None where none may win."""
+    """Show the best node, None where no node may win."""
     leader = tree.best()
     return node(tree, leader) if leader is not None else None
 

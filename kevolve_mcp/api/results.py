@@ -1,4 +1,4 @@
-"""What the jobs of a session come to, as every surface shows it."""
+"""The results of a session's jobs as every surface shows them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Opened:
 
     session: Session
     joined: bool = False
-    """Whether an equal session was open already."""
+    """Whether an equal session was already open."""
     differs: tuple[str, ...] = ()
 
 
@@ -37,29 +37,29 @@ class Evaluated:
     """The session's best node when the job ended."""
     new_best: bool = False
     cached: bool = False
-    """Whether an equal key answered."""
+    """Whether the store answered, from an evaluation with an equal key."""
     assumed_root: bool = False
-    """Whether neither ask nor parents were given, so that it hangs at the root."""
+    """Whether neither ask nor parents were given, so that it became a child of the root."""
     nearest: str = ""
-    """Where nobody named a parent: the earlier node most like it, under which it hangs if the
+    """Where no parent was named: the most similar earlier node, which became its parent if the
     likeness is large enough."""
     likeness: float | None = None
-    """The share of its lines found there, 0 to 1."""
+    """The share of its lines that `nearest` has, 0 to 1."""
     predicted_speedup: float | None = None
     observed: float | None = None
-    """The node's fitness over its parents' (or itself at the root), to compare with
+    """The node's fitness over its parents' (its own at the root), to compare with
     predicted_speedup."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Static facts of the build and figures of the profile."""
     knowledge: tuple[str, ...] = ()
     """Pages to which its signals lead."""
     spent: Spent = field(default_factory=Spent)
-    """Of the session when the job ended."""
+    """What was left of the session's budget when the job ended."""
 
 
 @dataclass(frozen=True)
 class Duel:
-    """One kernel over another, by their labels, from rounds in which both were timed."""
+    """One kernel against another, by their labels, from rounds in which both were timed."""
 
     first: str
     second: str
@@ -80,10 +80,10 @@ class Compared:
     evaluations: tuple[Evaluation, ...]
     """Of the kernels, in order."""
     duels: tuple[Duel, ...]
-    """The first over each of the others, then the others among each other; a kernel that is not
-    right, or needs a review, is in none."""
+    """The first against each of the others, then the others against each other; without kernels
+    that are incorrect or need a review."""
     processes: int
-    """Fresh ones of each kernel."""
+    """The number of fresh processes of each kernel."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +98,17 @@ class Trial:
     fitness: float | None = None
     interval: tuple[float, float] | None = None
     given: bool = False
-    """Whether it is the file as it was handed in."""
+    """Whether it is the unchanged file."""
 
     @property
     def assured(self) -> float:
-        """The lower end of F's interval, 0 for what is not correct and timed."""
+        """Return the lower end of F's interval, 0 for a trial that is not correct and timed."""
         return (self.interval[0] if self.interval else self.fitness or 0.0) if self.fitness else 0.0
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of a "tune" job, that of which the most is assured first; what failed comes
-    last."""
+    """The result of a "tune" job: trials by the lower end of F's interval, failed ones last."""
 
     session_id: str
     trials: tuple[Trial, ...]
@@ -128,17 +127,17 @@ class Finished:
     measured: Evaluation | None = None
     """The package timed as a user calls it, the only figure to report."""
     unmet_goals: tuple[str, ...] = ()
-    """Where it misses the goal, or lost what the kernel alone had reached, one sentence each."""
+    """Where the package misses the goal or loses the kernel's gain, one sentence each."""
     package: str = ""
     files: tuple[str, ...] = ()
     contents: dict[str, str] = field(default_factory=dict)
-    """The package's files by name, where they were asked for."""
+    """The package's files by name, where they were requested."""
     lineage: tuple[Node, ...] = ()
     rejected: dict[str, str] = field(default_factory=dict)
     """Better nodes that the re-validation did not confirm, with the reason."""
     skills: tuple[Skill, ...] = ()
     skill_notes: tuple[str, ...] = ()
     contest: tuple[Duel, ...] = ()
-    """The node that was to be confirmed first over the others that might have been the best."""
+    """The node to be confirmed first against the others that might be the best."""
     contest_note: str = ""
-    """Why there was no contest, "" where none was needed."""
+    """Why there was no head-to-head contest, "" where none was needed."""

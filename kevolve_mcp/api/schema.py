@@ -1,5 +1,5 @@
 """The shapes of this package in the list of tools. docs/reference/ publishes the whole JSON Schema
-of an evaluation; here stands its outline, since every client pays for that list on each
+of an evaluation. The list only has an outline, since every client pays for it on each
 connection."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def outline(kind: Any, opened: Collection[str] = (), path: str = "") -> Schema:
     Args:
         kind: A frozen class of this package, or the type of one of its fields.
         opened: The fields whose own fields are listed, as paths such as "evaluation.cases"; others
-            say their type alone.
-        path: Where `kind` stands; "" for the whole, which is always opened.
+            have only their type.
+        path: The path of `kind`; "" for the whole, which is always opened.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""One session, and what to write next in it, as every surface shows them."""
+"""One session and its asks as every surface shows them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskCase:
-    """A case of a task as it was measured when the session was opened."""
+    """A case of a task, as measured when the session was opened."""
 
     name: str
     weight: float = 1.0
     protected: bool = False
-    """Whether it must not get slower."""
+    """Whether a candidate must not be slower on it."""
     inputs: tuple[str, ...] = ()
     """Shapes and dtypes as text."""
     baselines_us: dict[str, float] = field(default_factory=dict)
     """Screening medians of the baselines, in microseconds."""
     roofline_time_us: float = 0.0
-    """The least time that the measured ceiling allows."""
+    """The shortest time that the measured ceiling allows."""
 
 
 @dataclass(frozen=True)
 class Similar:
-    """The best kernel of a task like the asked one (or of that task itself), in an earlier
-    session."""
+    """The best kernel for a similar task, or for the same task, in an earlier session."""
 
     task: str
     session: str
@@ -46,17 +45,17 @@ class Similar:
     similarity: float
     """0 to 1."""
     fitness: float
-    """Over the strongest baseline there."""
+    """F over the strongest baseline of that session."""
     confirmed: bool = False
-    """Whether its session's end found it again in fresh processes."""
+    """Whether the re-validation of its session confirmed it."""
     same_task: bool = False
     differs: str = ""
-    """In what its conditions are others than the asked ones; "" where they are the same."""
+    """How its conditions differ from the requested ones, "" where they are the same."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The node that a session ended with, and its package's F as a user calls it."""
+    """The exported node of a session, and its package's F as a user calls it."""
 
     node: str
     fitness: float | None = None
@@ -65,11 +64,11 @@ class Exported:
 
 @dataclass(frozen=True)
 class Left:
-    """What an open session may still spend; null where it has no limit."""
+    """What an open session may still spend; null for what has no limit."""
 
     evaluations: int | None = None
     seconds: float | None = None
-    """Of wall clock."""
+    """Seconds of wall clock."""
     device_seconds: float | None = None
     tokens: int | None = None
     usd: float | None = None
@@ -78,7 +77,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Session:
-    """A session as it stands."""
+    """The current state of a session."""
 
     id: str
     state: str
@@ -94,14 +93,14 @@ class Session:
     spent: Spent = field(default_factory=Spent)
     nodes: int = 0
     correct: int = 0
-    """How many nodes were proved correct."""
+    """The number of nodes proved correct."""
     open_asks: int = 0
     waiting_starts: int = 0
     best: Node | None = None
-    """The eligible node of the highest fitness; null, too, where each correct one regresses a
-    protected case."""
+    """The best eligible node; null without one, e.g. where each correct node regresses a protected
+    case."""
     exported: Exported | None = None
-    """Null before it is finished."""
+    """Its exported node, null before it is finished."""
     cases: tuple[TaskCase, ...] = ()
     baselines: tuple[str, ...] = ()
     tolerance: str = "default"
@@ -116,11 +115,11 @@ class Session:
     reason: str = ""
     """Why it ended."""
     similar: tuple[Similar, ...] = ()
-    """What was known of similar tasks when it was opened."""
+    """Kernels of similar tasks that were known when it was opened."""
     inject: float = 0.0
-    """The probability that an ask shows a kernel of one of them."""
+    """The probability that an ask shows such a kernel."""
     tune: float = 0.0
-    """The share of the budget in which parameters are searched while authors think."""
+    """The share of the budget for searching parameters while authors write."""
 
 
 def session(
@@ -133,7 +132,7 @@ def session(
     waiting_starts: int = 0,
     exported: Exported | None = None,
 ) -> Session:
-    """Show a session as it stands."""
+    """Show the current state of a session."""
     return Session(
         id=record.id,
         state=record.state,
@@ -176,7 +175,7 @@ def session(
 
 
 def left(budget: Budget, spent: Spent) -> Left | None:
-    """Show what is left of a budget, None of one without limits."""
+    """Show what is left of a budget, None for one without limits."""
 
     def rest(limit: float | None, used: float) -> float | None:
         return None if limit is None else max(0.0, limit - used)
@@ -212,7 +211,7 @@ def similar(domain: SimilarFound) -> Similar:
 
 
 def exported(node: str, measured: Evaluation) -> Exported:
-    """Show what a session ended with."""
+    """Show the exported node of a session."""
     return Exported(node, measured.fitness, interval(measured.cases))
 
 
@@ -221,19 +220,19 @@ class Ask:
     """One request for a next candidate."""
 
     context: AskContext
-    """What authors get as data, its `text` the universal operator's context."""
+    """What authors get as data; its `text` is the context that the universal operator composed."""
     knowledge: tuple[str, ...] = ()
     """Ids of pages worth reading."""
     answered_by: str = ""
     """The node that answered it, "" while it is open."""
     lease_until: float = 0.0
-    """Seconds of the epoch after which it may be given to somebody else."""
+    """Seconds of the epoch after which it may be given to another author."""
     repeated: bool = False
-    """Whether it was open already."""
+    """Whether its author had been given it before."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as structured content, the context without its text: that is the answer's
-        own."""
+        """Return it as structured content, without the context's text, which is in the answer's
+        text."""
         data: dict[str, Any] = to_json(self)
         data["context"] = self.context.as_json()
         return data
@@ -241,25 +240,25 @@ class Ask:
 
 @dataclass(frozen=True)
 class AskBatch:
-    """What to write next, or why the search should stop."""
+    """The asks for what to write next, or why the search should stop."""
 
     session: Session
     asks: tuple[Ask, ...] = ()
-    """None where it has ended."""
+    """The asks; none once the search has ended."""
     ended: str = ""
     """Why the search should stop, "" while it goes on."""
     ended_detail: str = ""
-    """The same in a sentence."""
+    """The same as a sentence."""
 
 
 def ask(tree: Tree, domain: search.Ask, context: AskContext, knowledge: tuple[str, ...]) -> Ask:
     """Show an ask.
 
     Args:
-        tree: As it stands; its nodes say whether the ask is answered.
+        tree: The current tree, whose nodes say whether the ask is answered.
         domain: The domain's value.
-        context: What was composed for its author.
-        knowledge: Ids of the pages that were chosen for it.
+        context: The context composed for its author.
+        knowledge: Ids of the pages chosen for it.
     """
     answers = [n.id for n in tree.nodes if n.ask == domain.seq]
     return Ask(context, knowledge, ", ".join(answers), domain.lease_until)

@@ -1,4 +1,4 @@
-"""One skill as every surface shows it: in a line, in figures, or whole."""
+"""One skill as every surface shows it: as a line, with its counts, or in full."""
 
 from __future__ import annotations
 
@@ -20,42 +20,43 @@ class Skill:
     title: str
     state: str
     effect: float | None = None
-    """Of the first measured pair here, null without one."""
+    """The speed-up of the first pair measured here, null without one."""
     interval: tuple[float, float] | None = None
     """The 95 % interval of the effect."""
     evidence: str = ""
     """Where it was measured."""
     measurements: int = 0
-    """How many pairs there are."""
+    """The number of measured pairs."""
     merged: bool = False
-    """Whether the skill was known already, and only the evidence was added to it."""
+    """Whether the skill was already known, so that only evidence was added."""
 
 
 @dataclass(frozen=True)
 class SkillCounts:
-    """How often a skill was shown and used, and what came of it."""
+    """How often a skill was shown and used, and with which results."""
 
     id: str
     title: str
     state: str
-    """Of those that come with the program "shipped", or "unproven" where no measurement shows a
-    gain."""
+    """Its state; for a skill that comes with the program "shipped", or "unproven" where no
+    measurement shows a gain."""
     measurements: int
     retrievals: int
-    """Asks that showed it."""
+    """The number of asks that showed it."""
     uses: int
-    """Nodes that answer such an ask, name it once it was shown, or came from it."""
+    """The number of nodes that answer such an ask, name the skill after it was shown, or came from
+    it."""
     sessions: int
-    """Those in which it was named or lent a kernel."""
+    """The number of sessions in which it was named or lent a kernel."""
     gained: int
-    """Those of them that gained for certain."""
+    """The number of those sessions with a certain gain."""
     standing: float
-    """The factor on its rank, 1 and less."""
+    """The factor on its rank, at most 1."""
 
 
 @dataclass(frozen=True)
 class SkillDetail:
-    """One skill, whole."""
+    """One skill in full."""
 
     counts: SkillCounts
     text: str
@@ -63,12 +64,11 @@ class SkillDetail:
     history: tuple[str, ...]
     """One line for each event."""
     pattern: str = ""
-    """Of the tasks that it fits."""
+    """The pattern of the tasks that it fits."""
 
 
 def skill(record: SkillRecord, evidence: Sequence[SkillEvidence]) -> Skill:
-    """Show a skill of the store, with the first pair that was measured here, else the first of
-    all."""
+    """Show a stored skill with the first pair measured here, else with the first pair."""
     if not evidence:
         return Skill(record.id, record.title, record.state)
     first = next((e for e in evidence if not e.origin), evidence[0])

@@ -1,4 +1,4 @@
-"""What looking at sessions, trees, nodes and evaluations shows, as every surface shows it."""
+"""Views of sessions, trees, nodes and evaluations as every surface shows them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class View:
     """What is shown, in one line."""
     text: str
     next_cursor: int = 0
-    """Where the rest begins; 0: there is none."""
+    """Where the rest begins, 0 at the end."""
     remaining: int = 0
-    """Characters of the rest."""
+    """The number of characters in the rest."""
     session: Session | None = None
     sessions: tuple[Session, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -44,17 +44,17 @@ def view(
     nodes: tuple[Node, ...] = (),
     evaluation: Evaluation | None = None,
 ) -> View:
-    """Show a text, as much of it as one answer holds.
+    """Show as much of a text as fits one answer.
 
     Args:
-        kind: What it is of.
+        kind: What is shown.
         heading: The same in one line.
-        text: The whole.
+        text: The whole text.
         cursor: Where to begin, in characters.
-        session: What it shows; so are `sessions`, `nodes` and `evaluation`.
+        session: The value shown, as are `sessions`, `nodes` and `evaluation`.
 
     Raises:
-        UsageError: The cursor lies behind the end.
+        UsageError: The cursor is beyond the end.
     """
     shown = _piece(text, cursor)
     return View(
@@ -73,8 +73,8 @@ def _piece(text: str, cursor: int) -> tuple[str, int, int]:
     0 at the end."""
     if cursor > len(text):
         raise UsageError(
-            f"a cursor of {cursor} lies behind the end ({len(text)} characters)",
-            "Begin with 0, and go on where the last answer says that the rest begins.",
+            f"a cursor of {cursor} is beyond the end ({len(text)} characters)",
+            "Begin with 0 and continue with the cursor from the last answer.",
         )
     part = text[cursor : cursor + PIECE]
     if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:

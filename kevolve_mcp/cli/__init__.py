@@ -1,7 +1,7 @@
-"""The command line: one file per command group, pure renderers beside them.
+"""The command line: one file per command group, with pure renderers in `render`.
 
-A command parses its arguments, calls one thing below (an executor, or the server through an MCP
-client) and renders the answer. Everything heavy is imported inside the commands, so that
+A command parses its arguments, calls one component below (an executor, or the server through an MCP
+client) and renders the answer. Heavy modules are imported inside the commands, so that
 `kevolve --help` answers at once.
 """
 

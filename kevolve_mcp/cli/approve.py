@@ -1,5 +1,5 @@
-"""`kevolve approve`: a person lets a node pass; and how what only a person says reaches the home of
-this machine. No tool of the server does it."""
+"""`kevolve approve`: a person approves a node. Also how decisions that only a person makes reach
+this machine's home; no tool of the server makes them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ def approve(
     session: SessionId,
     node: NodeId,
     by: Annotated[
-        str, typer.Option("--by", help="Who looked at it. Default: the user's login name.")
+        str, typer.Option("--by", help="Who reviewed it. Default: the user's login name.")
     ] = "",
-    note: Annotated[
-        str, typer.Option("--note", help="Why it may pass; kept with the approval.")
-    ] = "",
+    note: Annotated[str, typer.Option("--note", help="The reason; kept with the approval.")] = "",
     json: Json = False,
 ) -> None:
-    """Let a node pass that you have looked at: one that needs a review counts again, and a session
-    with review may export it."""
+    """Approve a node that you have reviewed. A node that needs a review then counts again, and a
+    session with review may export it."""
     approval = at_home(
         "an approval is given", lambda service: service.approve(session, node, name_of(by), note)
     )
@@ -49,8 +47,8 @@ T = TypeVar("T")
 
 
 def at_home(what: str, work: Callable[[Service], Awaitable[T]]) -> T:
-    """The answer of a service on this machine's home that runs no job. what: "an approval is
-    given". Raises UsageError where a server is named: then the home is elsewhere."""
+    """Return the answer of a service on this machine's home that runs no job. what: "an approval is
+    given". Raises UsageError if a server is named, since its home is elsewhere."""
     import anyio
 
     from .backend import choose
@@ -63,11 +61,11 @@ def at_home(what: str, work: Callable[[Service], Awaitable[T]]) -> T:
 
 
 def name_of(by: str) -> str:
-    """The name that was given, else the user's login name. Raises UsageError where there is
+    """Return the name that was given, else the user's login name. Raises UsageError where there is
     neither."""
     try:
         return by or getpass.getuser()
-    except (KeyError, OSError):  # no entry for this user, as in some containers
+    except (KeyError, OSError):  # the user has no entry, as in some containers
         raise UsageError(
-            "this user has no name on this machine.", "Say who decides: --by NAME."
+            "this user has no login name on this machine.", "Say who decides: --by NAME."
         ) from None

@@ -1,4 +1,4 @@
-"""What may be done next, as commands and options."""
+"""Actions rendered as commands and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kevolve_mcp.errors import KEvolveError
 
 
 def command(action: Action) -> str:
-    """Return the command or option that does it; "" where there is none."""
+    """Return the command or option that does the action, "" where there is none."""
     return _COMMANDS[action.verb](action)
 
 
@@ -52,12 +52,12 @@ def _tree(session: str) -> str:
 
 _SETTINGS: dict[Setting, str] = {
     "": "",
-    # the arguments themselves
+    # positional arguments
     "task": "",
     "kernel": "",
     "start": "`--start FILE`",
     "interpreter": "`--python {value}`",
-    # a session of the command line takes what the machine gives
+    # sessions of the command line use the isolation that the machine offers
     "isolation": "",
     "author": "`--author {value}`",
     "base_url": "`--base-url {value}`",
@@ -92,7 +92,7 @@ _COMMANDS: dict[Verb, Callable[[Action], str]] = {
     "submit": _resume,
     "submit_start": _resume,
     "finish": lambda a: _command("export", a.session or "SESSION", a.node),
-    # a command line keeps what it measured
+    # the command line keeps what it measured
     "discard": _nothing,
     "approve": lambda a: _command("approve", a.session or "SESSION", a.node or "NODE"),
     "view": _view,
@@ -106,10 +106,10 @@ _COMMANDS: dict[Verb, Callable[[Action], str]] = {
     "remove_documents": lambda a: _command("knowledge", "remove", a.name or "NAME"),
     "list_skills": lambda _: _command("skills", "list"),
     "export_skill": lambda a: _command("skills", "export", a.name or "NAME"),
-    # worded by whoever wrote the kernel
+    # only the author of the kernel can describe a skill
     "record_skill": _nothing,
     "wait": lambda _: "run it again in a moment",
-    # they live as long as the command that started them
+    # jobs live as long as the command that started them
     "list_jobs": _nothing,
     "cancel": _nothing,
     "give": _give,

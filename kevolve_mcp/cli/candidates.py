@@ -1,5 +1,5 @@
-"""A candidate before it is evaluated: `kevolve template` makes a first one, ready to be filled in,
-and `kevolve compile` builds one only, also for hardware that is not here."""
+"""Candidates before evaluation: `kevolve template` writes a file to fill in, `kevolve compile` only
+builds a candidate, also for hardware that this machine does not have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def template(
     task: TaskPath,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout."),
+        typer.Option("-o", "--output", metavar="FILE", help="Write to this file, not to stdout."),
     ] = None,
     target: Target = "cpu",
     language: Language = "",
@@ -28,8 +28,8 @@ def template(
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Write a candidate in the right form for a task: its constructor, names and shapes; the
-    kernel's body is left to fill in."""
+    """Write a candidate file for a task, with constructor, names and shapes; the kernel's body is
+    to be filled in."""
     import anyio
 
     from .backend import choose
@@ -39,7 +39,7 @@ def template(
     path = find_task(task)
     if output is not None and output.exists():
         raise UsageError(
-            f"{output} exists already",
+            f"{output} already exists",
             "Name a file that does not exist yet; nothing is overwritten.",
         )
 
@@ -50,7 +50,7 @@ def template(
         except OSError as error:
             raise UsageError(
                 f"{output} cannot be written: {error.strerror}",
-                "Name a file in a folder that exists.",
+                "Name a file in an existing folder.",
             ) from None
         typer.echo(
             f"{output} written; fill it in, then: kevolve evaluate {task} {output}", err=True
@@ -64,15 +64,11 @@ def template(
 def compile(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="[TASK] CANDIDATE", help="The file to build, after the task it is for."
-        ),
+        typer.Argument(metavar="[TASK] CANDIDATE", help="The task, then the file to build for it."),
     ],
     session: Annotated[
         str,
-        typer.Option(
-            "--session", metavar="SESSION", help="The session it is for, instead of a task."
-        ),
+        typer.Option("--session", metavar="SESSION", help="Take the task from this session."),
     ] = "",
     target: Annotated[str, typer.Option("--target", help="Default: the session's, else cpu.")] = "",
     language: Annotated[
@@ -83,8 +79,8 @@ def compile(
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and
-    proves nothing."""
+    """Build only: compiler diagnostics and static facts such as vector width and spills. Runs
+    nothing and proves nothing."""
     from .backend import choose, done
     from .files import find_task
 
@@ -114,10 +110,11 @@ def compile(
 
 
 def _task_and_candidate(paths: list[Path], session: str) -> tuple[Path | None, Path]:
-    """Raises UsageError unless there is one task, named or the session's, and one candidate."""
+    """The task, None with a session, and the candidate. Raises UsageError for other numbers of
+    files."""
     if len(paths) == 1 and not session:
         raise UsageError(
-            "a candidate is built for a task",
+            "a candidate needs a task to be built for",
             "kevolve compile TASK CANDIDATE, or add --session SESSION.",
         )
     if len(paths) > 2 or (len(paths) == 2 and session):

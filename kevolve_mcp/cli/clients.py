@@ -17,7 +17,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 Name = Literal["claude", "codex", "cursor", "vscode"]
-# settings: clients start servers with an environment of their own
+# settings to pass on, since clients start servers with an environment of their own
 PASSED_ON = (
     "home",
     "cache",
@@ -32,8 +32,8 @@ PASSED_ON = (
 
 @dataclass(frozen=True)
 class Client:
-    """file: where its configuration stands, below the current folder or (~) the user's. key: of the
-    object with all servers. more: what its entry has besides command and arguments."""
+    """A coding agent. file: its configuration, below the current folder or (~) the user's. key: the
+    object that holds all servers. more: what an entry has besides command and arguments."""
 
     file: str
     key: str
@@ -59,8 +59,8 @@ def connect(
         typer.Option(
             "--write",
             help=(
-                "Write it into the agent's file: of this folder, for codex of the user; other "
-                "entries stay."
+                "Write it into the agent's file in this folder (codex: in the user's folder); "
+                "other entries stay."
             ),
         ),
     ] = False,
@@ -69,7 +69,7 @@ def connect(
     known = CLIENTS[client]
     file = Path(known.file).expanduser()
     if not write:
-        typer.echo(f"# {known.file}; --write puts it there", err=True)
+        typer.echo(f"# for {known.file}; --write puts it there", err=True)
         typer.echo(entry(known))
         return
     before = _read(file)
@@ -77,14 +77,14 @@ def connect(
         _in_toml(before, known, file) if file.suffix == ".toml" else _in_json(before, known, file)
     )
     if after == before:
-        typer.echo(f"{file} has it already")
+        typer.echo(f"{file} already has this entry")
         return
     _replace(file, after)
-    typer.echo(f"{file} written; restart {client}, then ask it for its MCP servers")
+    typer.echo(f"{file} written; restart {client}, then check its list of MCP servers")
 
 
 def server(client: Client) -> dict[str, Any]:
-    """How to start the server: this interpreter, and what of the environment it must see."""
+    """Return how to start the server: this interpreter, and the environment that it needs."""
     from kevolve_mcp.settings import variable
 
     from .serve import SERVER
@@ -99,14 +99,14 @@ def server(client: Client) -> dict[str, Any]:
 
 
 def entry(client: Client) -> str:
-    """The whole file of a client that has no other server."""
+    """Return the whole file of a client that has no other server."""
     if client.file.endswith(".toml"):
         return _table(server(client), client.key)
     return json.dumps({client.key: {"kevolve": server(client)}}, indent=2)
 
 
 def _table(values: dict[str, Any], key: str) -> str:
-    """JSON's strings and lists of strings are TOML's, too."""
+    """A TOML table. JSON's strings and lists of strings are valid TOML."""
     lines = [f"[{key}.kevolve]"] + [
         f"{name} = {json.dumps(value)}" for name, value in values.items() if name != "env"
     ]
@@ -125,13 +125,13 @@ def _in_json(before: str, client: Client, file: Path) -> str:
     except ValueError as error:
         raise UsageError(
             f"{file} is not plain JSON: {error}",
-            "Without --write the entry is printed, to be put in by hand.",
+            "Run without --write and insert the printed entry by hand.",
         ) from None
     servers = data.setdefault(client.key, {}) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise UsageError(
             f"{file} has no object {client.key!r}",
-            "Without --write the entry is printed, to be put in by hand.",
+            "Run without --write and insert the printed entry by hand.",
         )
     if servers.get("kevolve") == server(client):
         return before
@@ -140,18 +140,18 @@ def _in_json(before: str, client: Client, file: Path) -> str:
 
 
 def _in_toml(before: str, client: Client, file: Path) -> str:
-    """With the table at its end; comments and order of the rest stay."""
+    """The file with the table at its end; comments and order of the rest stay."""
     try:
         there = tomllib.loads(before).get(client.key, {}).get("kevolve")
     except (tomllib.TOMLDecodeError, AttributeError) as error:
         raise UsageError(
-            f"{file} cannot be read: {error}", "Fix it, or put the printed entry in by hand."
+            f"{file} cannot be read: {error}", "Fix it, or insert the printed entry by hand."
         ) from None
     if there == server(client):
         return before
     if there is not None:
         raise UsageError(
-            f"{file} has another entry [{client.key}.kevolve]", "Remove it, then call again."
+            f"{file} has another entry [{client.key}.kevolve]", "Remove it, then run again."
         )
     return f"{before.rstrip()}\n\n{entry(client)}\n".lstrip()
 
@@ -164,12 +164,12 @@ def _read(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{file} cannot be read: {error}",
-            "Without --write the entry is printed, to be put in by hand.",
+            "Run without --write and insert the printed entry by hand.",
         ) from None
 
 
 def _replace(file: Path, text: str) -> None:
-    """All of it or nothing: the file is the user's."""
+    """Replace the file as a whole or not at all: it is the user's."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -182,5 +182,5 @@ def _replace(file: Path, text: str) -> None:
         draft.unlink(missing_ok=True)
         raise UsageError(
             f"{file} cannot be written: {error.strerror}",
-            "Without --write the entry is printed, to be put in by hand.",
+            "Run without --write and insert the printed entry by hand.",
         ) from None

@@ -1,4 +1,4 @@
-"""`kevolve doctor`: what works here, what does not, why, and how to get it."""
+"""`kevolve doctor`: what works here, what does not, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .terminal import print_json, show
 
 
 def doctor(python: Python = "", server: Server = "", token: Token = "", json: Json = False) -> None:
-    """Say what this machine, or that of a server, can do and what it lacks. Exit code 0 if kernels
-    can be evaluated there."""
+    """Report what this machine, or that of a server, can do and what it lacks. Exit code 0 if
+    kernels can be evaluated there."""
     import anyio
 
     from .backend import choose

@@ -1,5 +1,5 @@
-"""`kevolve knowledge add|list|remove|gaps`: documents of one's own, and what was asked in vain. All
-of it is of this machine's home."""
+"""`kevolve knowledge add|list|remove|gaps`: the user's own documents, and questions without an
+answer, all in this machine's home."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def add(
         Path,
         typer.Argument(
             metavar="DIR",
-            help="A folder with Markdown, AsciiDoc, text, HTML or PDF files; it stays where it is.",
+            help="A folder with Markdown, AsciiDoc, text, HTML or PDF files, read in place.",
         ),
     ],
     vendor: Annotated[
-        str, typer.Option("--vendor", help="The family of the target: acme, cpu, cuda, hip …")
+        str, typer.Option("--vendor", help="The target's family: acme, cpu, cuda, hip …")
     ],
     arch: Annotated[
-        str, typer.Option("--arch", help="Its architecture, e.g. x1; default: all of the family.")
+        str, typer.Option("--arch", help="The architecture, e.g. x1; default: the whole family.")
     ] = "",
     name: Annotated[
-        str, typer.Option("--name", help="Of the registration; default: vendor-arch.")
+        str, typer.Option("--name", help="Name of the registration; default: vendor-arch.")
     ] = "",
     json: Json = False,
 ) -> None:
-    """Register hardware documents for a target: from then on searches and asks for it return their
-    passages. Again: read anew."""
+    """Register hardware documents for a target, so that searches and asks for it return their
+    passages. Run it again to read changed files."""
     from .render.documents import document_table
     from .terminal import show
 
@@ -51,18 +51,19 @@ def add(
         return print_json(_as_json(registered))
     show(document_table(registered))
     return say(
-        f"Proposed from their words; to change what leads to a document, edit {registered.review}\n"
+        "The signals and families were proposed from the documents' words; to change them, edit "
+        f"{registered.review}\n"
         f"Search: kevolve knowledge search --target {registered.target} WORDS"
     )
 
 
 def list_documents(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="One registration with all its documents.")
+        str, typer.Argument(metavar="[NAME]", help="A registration, to list its documents.")
     ] = "",
     json: Json = False,
 ) -> None:
-    """List registered documents, and what cannot be read of them."""
+    """List registered documents, and which of them cannot be read."""
     from .render.documents import document_table, registration_table
     from .terminal import show
 
@@ -73,7 +74,7 @@ def list_documents(
         if not registrations:
             raise UsageError(
                 f"no documents are registered as {name!r:.60}",
-                "`kevolve knowledge list` names all.",
+                "`kevolve knowledge list` lists all registrations.",
             )
     if json:
         return print_json(
@@ -81,8 +82,8 @@ def list_documents(
         )
     if not registrations and not problems:
         return say(
-            "no documents are registered; kevolve knowledge add DIR --vendor NAME --arch NAME does "
-            "it"
+            "no documents are registered; register some: kevolve knowledge add DIR --vendor NAME "
+            "--arch NAME"
         )
     if registrations:
         show(document_table(registrations[0]) if name else registration_table(registrations))
@@ -97,22 +98,22 @@ def remove(
     ],
     json: Json = False,
 ) -> None:
-    """Forget registered documents. The files themselves stay."""
+    """Remove a registration of documents. The files themselves stay."""
     with _documents() as documents:
         gone = documents.remove(name)
     if json:
         return print_json({"removed": gone.name, "target": gone.target, "folder": str(gone.folder)})
-    return say(f"{gone.name} is forgotten; its documents are still in {gone.folder}")
+    return say(f"{gone.name} is removed; its documents are still in {gone.folder}")
 
 
 def gaps(
     limit: Annotated[
         int,
-        typer.Option("--limit", min=1, max=1000, help="At most so many questions (default: 50)."),
+        typer.Option("--limit", min=1, max=1000, help="Most questions to list (default: 50)."),
     ] = 50,
     json: Json = False,
 ) -> None:
-    """List what was asked and not found, the most asked first."""
+    """List questions for which no page was found, the most frequent first."""
     import sqlite3
 
     from kevolve_mcp.errors import StoreError
@@ -122,12 +123,12 @@ def gaps(
     from .render.documents import gap_table
     from .terminal import show
 
-    path = choose().home("what was asked in vain is kept") / "gaps.db"
+    path = choose().home("unanswered questions are kept") / "gaps.db"
     try:
         missing = Gaps(path).listed(limit)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(
-            f"{path} cannot be read: {error}.", "Remove it; it is begun anew."
+            f"{path} cannot be read: {error}.", "Remove it; a new one is started."
         ) from None
     if json:
         rows = [
@@ -142,7 +143,7 @@ def gaps(
         ]
         return print_json({"gaps": rows})
     if not missing:
-        return typer.echo("every question so far found a page")
+        return typer.echo("a page was found for every question so far")
     return show(gap_table(missing))
 
 

@@ -46,7 +46,7 @@ def evaluate(
         typer.Option(
             "--library-calls",
             metavar="flag|allow|reject",
-            help="What a candidate that lets the framework compute gets.",
+            help="How to treat candidates that call library operators.",
         ),
     ] = "flag",
     isolation: Annotated[
@@ -63,8 +63,8 @@ def evaluate(
         typer.Option(
             "--quick",
             help=(
-                "One process pair and the strongest baseline, as during a search, and less "
-                "patience in comparing: no final verdict."
+                "Measure as during a search, against the strongest baseline only, and compare "
+                "more briefly: no final verdict."
             ),
         ),
     ] = False,
@@ -73,8 +73,8 @@ def evaluate(
         typer.Option(
             "--fresh",
             help=(
-                "Examine the task and time its baselines anew; what this machine remembers of it "
-                "is replaced."
+                "Examine the task and time its baselines again, replacing what this machine "
+                "remembers of it."
             ),
         ),
     ] = False,
@@ -84,10 +84,10 @@ def evaluate(
 ) -> None:
     """Judge candidates: build, verify, time, diagnose. Exit code 0 only if every one is correct.
 
-    Without --quick the measurement is the one that ends a session: fresh process pairs and seeds,
-    held-out cases, every baseline. Of several correct candidates the best two, and all that may
-    be as fast, are then timed against each other in the same rounds, which takes about as long as
-    judging them.
+    Without --quick the measurement is the same as at the end of a session: fresh process pairs and
+    seeds, held-out cases, every baseline. Of several correct candidates, the best two and all that
+    may be as fast are then timed against each other in the same rounds, which takes about as long
+    as judging them.
     """
     import anyio
 
@@ -98,7 +98,8 @@ def evaluate(
     allowed = replace(_policy(library_calls, isolation), memory_gib=memory_gib)
     if package is not None and (task is not None or candidates):
         raise UsageError(
-            "--package takes no TASK and no CANDIDATE", "The package holds both; give either."
+            "--package takes no TASK and no CANDIDATE",
+            "The package holds both: give --package DIR alone, or TASK and CANDIDATE.",
         )
     if package is not None:
         order = judging.order_package(package, allowed, quick=quick)

@@ -1,5 +1,4 @@
-"""`kevolve export`: re-validate a session's winner, or a node of one's choice, and write the
-package."""
+"""`kevolve export`: re-validate a session's winner, or a chosen node, and write the package."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def export(
     session: SessionId,
     node: Annotated[
-        str, typer.Argument(metavar="[NODE]", help="This node instead of the best one.")
+        str, typer.Argument(metavar="[NODE]", help="The node to export. Default: the best one.")
     ] = "",
     output: Annotated[
         Path | None,

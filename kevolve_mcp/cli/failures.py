@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and for a failure a message and a hint; a trace only with
+"""How a command ends: its exit code, and for a failure a message and a hint; a traceback only with
 --debug."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .terminal import settle
 
 
 class ListingGroup(TyperGroup):
-    """Lists each command with the first paragraph of its docstring, however that is wrapped: rich
-    would keep its line ends."""
+    """A group that lists each command with the first paragraph of its docstring, re-wrapped: rich
+    would keep the line breaks."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         for command in self.commands.values():
@@ -31,20 +31,20 @@ class ListingGroup(TyperGroup):
         super().format_help(ctx, formatter)
 
 
-EXIT_FAILURE = 1  # the call was right, the outcome was not
+EXIT_FAILURE = 1  # the call was valid, but it failed
 EXIT_USAGE = 2  # the caller can fix it
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
 @dataclass
 class Invocation:
-    """What the global options of one call said; lives in the root context."""
+    """The global options of one call; kept in the root context."""
 
     debug: bool = False
 
 
 def as_dict(error: BaseException) -> dict[str, Any]:
-    """The form in which `--json` prints a failure under the key "error"."""
+    """Return a failure as `--json` prints it under the key "error"."""
     failure = _as_dict(error)
     return {**failure, "message": shortened(failure["message"]), "hint": shortened(failure["hint"])}
 
@@ -62,16 +62,16 @@ def _as_dict(error: BaseException) -> dict[str, Any]:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "kevolve"
         return _error(
-            "usage", said[:1].lower() + said[1:], f"`{command} --help` shows what it takes."
+            "usage", said[:1].lower() + said[1:], f"`{command} --help` shows what it accepts."
         )
     if isinstance(error, OSError):
         what = "" if error.filename else "the answer could not be written: "
         return _error(
             "io",
             f"{what}{io_message(error)}",
-            "Fix that, then run it again; what was measured is kept.",
+            "Fix that, then run it again; measured results are kept.",
         )
-    hint = "This is a defect of KEvolve; run again with `kevolve --debug ...` for the trace."
+    hint = "This is a bug in KEvolve; run again with `kevolve --debug ...` for the traceback."
     return _error("internal", f"{type(error).__name__}: {error}", hint)
 
 
@@ -80,13 +80,13 @@ def _error(code: str, message: str, hint: str) -> dict[str, Any]:
 
 
 def exit_code(error: BaseException) -> int:
-    """2 for what the caller can fix, 1 for everything else."""
+    """Return 2 for what the caller can fix, 1 for everything else."""
     return EXIT_USAGE if isinstance(error, UsageError | typer.TyperException) else EXIT_FAILURE
 
 
 def report(error: BaseException, *, as_json: bool) -> None:
-    """Print the failure: for a person on stderr, for a script as one JSON object on stdout, where
-    that can be written."""
+    """Print the failure: for a person on stderr, for a script as one JSON object on stdout, if that
+    is still open."""
     said = as_dict(error)
     if as_json and said["code"] != "io":
         typer.echo(json.dumps({"error": said}))
@@ -97,8 +97,8 @@ def report(error: BaseException, *, as_json: bool) -> None:
 
 
 class Teaching:
-    """A program: turns whatever a command raises, and a command line that says nothing, into words
-    and an exit code. Stands before the base class whose `main` it wraps."""
+    """A mix-in that turns whatever a command raises, and an empty command line, into a message and
+    an exit code. It precedes the base class whose `main` it wraps."""
 
     def main(
         self,
@@ -109,7 +109,7 @@ class Teaching:
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Ends the process, as the base class does."""
+        """Run the program and end the process, as the base class does."""
         settle()
         arguments = list(sys.argv[1:] if args is None else args)
         options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -128,16 +128,16 @@ class Teaching:
 
 
 class TeachingGroup(Teaching, ListingGroup):
-    """The program of several commands."""
+    """A program with several commands."""
 
 
 class TeachingCommand(Teaching, TyperCommand):
-    """The program of one command."""
+    """A program with one command."""
 
 
 def _ended_by(reason: BaseException, *, as_json: bool) -> int:
-    """Say why, unless nobody listens any more. The exit code."""
-    # a group called without a command has shown its help
+    """Print the reason, unless the output is closed, and return the exit code."""
+    # a group called without a command has already shown its help
     if not isinstance(reason, BrokenPipeError) and str(reason):
         report(reason, as_json=as_json)
     if isinstance(reason, OSError) and not reason.filename:
@@ -148,6 +148,6 @@ def _ended_by(reason: BaseException, *, as_json: bool) -> int:
 
 
 def _give_up_stdout() -> None:
-    """What is still buffered goes nowhere: at the end the interpreter would fail at it again."""
+    """Discard buffered output, which the interpreter would fail to flush again at exit."""
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -14,14 +14,14 @@ def find_task(path: Path) -> Path:
 
 
 def read_text(path: Path, what: str) -> str:
-    """Return the file's text. Raises UsageError naming the reason in words."""
-    elsewhere = "Check the path; it is taken relative to the current folder."
+    """Return the file's text. Raises UsageError naming the reason."""
+    elsewhere = "Check the path; it is relative to the current folder."
     return read_source(path.expanduser(), what, elsewhere)
 
 
 def stays_here(task: Path) -> str:
-    """Return what a reader should know of a task whose text alone is sent; "" for nothing."""
+    """Return a warning about what is not sent with a task's text, "" for none."""
     companion = task.with_name(f"{task.stem}.heldout.py")
     if not companion.exists():
         return ""
-    return f"{companion} is not sent: held-out cases come from the task's own text"
+    return f"{companion} is not sent: held-out cases are then taken from the task's own text"

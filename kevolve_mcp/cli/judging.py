@@ -1,5 +1,4 @@
-"""Judging a list of candidates through an executor: what `kevolve evaluate` does, apart from
-printing."""
+"""Judging a list of candidates through an executor: `kevolve evaluate` without the printing."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """One candidate: its name as the user gave it, and its text or the reason why there is none."""
+    """One candidate: its name as the user gave it, and its text or why it cannot be read."""
 
     label: str
     candidate: Candidate | UsageError
@@ -32,8 +31,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class FileOrder:
-    """What to judge, under which task and how. reference_cases: of a package, the cases that it
-    hands to the reference."""
+    """What to judge, for which task and how. reference_cases: the cases that a package hands to the
+    reference."""
 
     task: Path
     entries: tuple[Entry, ...]
@@ -52,8 +51,8 @@ def order_candidates(
     *,
     quick: bool,
 ) -> FileOrder:
-    """Files under a task. A file that cannot be read becomes an entry of its own; raises UsageError
-    for anything else."""
+    """Return an order for files. A candidate that cannot be read becomes an entry with the reason;
+    raises UsageError for anything else."""
     usual = parse_target(target).usual_language
     if task is None:
         raise UsageError(
@@ -63,17 +62,18 @@ def order_candidates(
     if not candidates:
         raise UsageError(
             "no candidate named",
-            "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a first one.",
+            "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a file to start "
+            "from.",
         )
     entries = tuple(_entry(path, language or usual) for path in candidates)
     return FileOrder(find_task(task), entries, policy, target, "search" if quick else "confirm")
 
 
 def order_package(folder: Path, policy: Policy, *, quick: bool) -> FileOrder:
-    """An exported package, called as a user calls it. Raises NotFound and Conflict when it is none
-    or was changed.
+    """Return an order for an exported package, called as a user calls it. Raises NotFound when
+    there is none, and Conflict when it was changed.
 
-    Library calls are allowed in it: by design it hands cases that its kernel does not win to the
+    Library calls are allowed: by design a package hands cases that its kernel does not win to the
     reference.
     """
     from kevolve_mcp.export import package_candidate, read_package
@@ -97,7 +97,7 @@ def _entry(path: Path, language: str) -> Entry:
 
 @dataclass(frozen=True)
 class OpenedOrder:
-    """A `Judge` through an executor."""
+    """A `FileJudge` through an executor."""
 
     executor: Executor
     order: FileOrder
@@ -135,12 +135,12 @@ class OpenedOrder:
 async def opened(
     executor: Executor, order: FileOrder, announce: Callable[[str], None], *, fresh: bool = False
 ) -> OpenedOrder:
-    """Open the order's task. Raises TaskRefused and Unavailable: then nothing can be judged.
+    """Open the order's task. Raises TaskRefused and Unavailable when nothing can be judged.
 
     Args:
-        executor: Who judges.
-        order: What.
-        announce: Takes signs of life.
+        executor: The executor that judges.
+        order: What to judge.
+        announce: Takes progress messages.
         fresh: See Executor.open_task.
     """
     announce(f"opening {order.task}")
@@ -152,7 +152,7 @@ async def opened(
 
 
 def progress_to(announce: Callable[[str], None]) -> Progress:
-    """Signs of life as lines for a reader."""
+    """Return a progress callback that announces each event as a line."""
 
     def progress(event: ProgressEvent) -> None:
         announce(f"{event.stage}: {event.message}")

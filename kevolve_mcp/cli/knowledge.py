@@ -1,5 +1,5 @@
-"""`kevolve knowledge`: the pages and skills that every author is given, and what earlier sessions
-found; documents of one's own stand in documents.py."""
+"""`kevolve knowledge`: the pages and skills that authors get, and what earlier sessions found. The
+user's own documents are in documents.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST = 50  # pages of one search
 app = typer.Typer(
     cls=ListingGroup,
     add_completion=False,
-    help="Find and read what is known: constraints, guidance, hardware, samples, skills.",
+    help="Find and read knowledge: constraints, guidance, hardware, samples, skills.",
     no_args_is_help=True,
 )
 app.command()(documents.add)
@@ -42,10 +42,12 @@ def search(
         list[str] | None,
         typer.Option("--signal", help="A finding to explain, e.g. memory_bound; repeatable."),
     ] = None,
-    target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
-    language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
+    target: Annotated[str, typer.Option("--target", help="Target, e.g. cpu; default: any.")] = "",
+    language: Annotated[
+        str, typer.Option("--language", help="Language, e.g. cpp; default: any.")
+    ] = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MOST, help="At most so many pages (default: 5).")
+        int, typer.Option("--limit", min=1, max=MOST, help="Most pages to list (default: 5).")
     ] = 5,
     server: Server = "",
     token: Token = "",
@@ -88,14 +90,15 @@ def read(
     page: Annotated[
         str,
         typer.Argument(
-            metavar="PAGE", help="A page's id, e.g. guidance/vectorization; index lists all."
+            metavar="PAGE",
+            help="A page's id, e.g. guidance/vectorization; the page `index` lists all.",
         ),
     ],
     server: Server = "",
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Print one page, whole."""
+    """Print one whole page."""
     from .backend import choose, look_through
 
     answers = look_through(
@@ -116,13 +119,13 @@ def similar(
     target: Target = "cpu",
     language: Language = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=50, help="At most so many kernels (default: 5).")
+        int, typer.Option("--limit", min=1, max=50, help="Most kernels to list (default: 5).")
     ] = 5,
     python: Python = "",
     json: Json = False,
 ) -> None:
-    """Find out who solved a similar task before, in the sessions of this home: how well, on which
-    device, by which node.
+    """Find sessions of this home that solved a similar task: how well, on which device, with which
+    node.
 
     Opens the task to see what it computes; times nothing.
     """
@@ -139,7 +142,7 @@ def similar(
         say(similar_line(view))
         typer.echo(f"  kevolve show {view.session} {view.node} --section source")
     if not kernels:
-        say(f"No session of this home holds a kernel of a task like {name}.")
+        say(f"No session of this home has a kernel for a task like {name}.")
     return None
 
 
@@ -150,7 +153,7 @@ def _similar(
 
     announce = announcer(quiet=quiet)
     return at_home(
-        "earlier sessions are looked through",
+        "earlier sessions are searched",
         lambda service: service.similar(
             Text(path=str(task)),
             target=target,

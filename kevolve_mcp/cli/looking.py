@@ -1,4 +1,4 @@
-"""`kevolve sessions`, `tree`, `show`, `diff`: looking without changing anything."""
+"""`kevolve sessions`, `tree`, `show`, `diff`: the read-only commands."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .terminal import show as show_view
 if TYPE_CHECKING:
     from .backend import Backend
 
-# no session's id looks like that: they end in a dash and four digits of a hash
+# session ids never match: they end in a dash and four hexadecimal digits
 EVALUATION = re.compile(r"(?:[^/]+/)?e\d+|x\d+")
-# sections that are no prose of ours, or not for reading alone
+# sections that are not prose, or may be copied: they are printed unwrapped
 VERBATIM = ("source", "log", "assembly", "context", "template")
 Section = Annotated[
     str,
@@ -26,7 +26,7 @@ Section = Annotated[
         "--section",
         help=(
             "summary, source, log, profile, assembly, cases, stages, or context (what its author "
-            "was shown); of a session alone: template."
+            "was shown); for a session without NODE: template."
         ),
     ),
 ]
@@ -67,14 +67,14 @@ def show(
         str,
         typer.Argument(
             metavar="SESSION",
-            help="A session's id; or alone, of an evaluation outside of sessions, e.g. x11.",
+            help="A session's id, or the id of an evaluation outside of sessions, e.g. x11.",
         ),
     ],
     node: Annotated[
         str,
         typer.Argument(
             metavar="[NODE]",
-            help="A node's id, e.g. n17, or an evaluation's, e.g. e11; both count per session.",
+            help="The id of a node, e.g. n17, or of an evaluation of the session, e.g. e11.",
         ),
     ] = "",
     section: Section = "",
@@ -82,7 +82,7 @@ def show(
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Show one node, or one evaluation: its verdict, cases and signals, or one section of it."""
+    """Show a node or an evaluation: its verdict, cases and signals, or one section of it."""
     from .backend import choose
 
     named = {"session_id": session, "node_id": node}
@@ -118,7 +118,7 @@ def diff(
 def pages(
     arguments: dict[str, Any], field: str, backend: Backend
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
+    """Return all pages of a tree_view: the data of the first, and the rows of `field` of all."""
     from .backend import look_through
 
     parts = [answer.data["data"] for answer in look_through(backend, "tree_view", arguments)]
@@ -142,7 +142,7 @@ def _show(arguments: dict[str, Any], backend: Backend, json: bool) -> None:
 
 
 def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
-    """As a table; every field of them is in --json."""
+    """Show the cases as a table; --json has all their fields."""
     from kevolve_mcp import api
     from kevolve_mcp.driver.answers import read
     from kevolve_mcp.synthesis.wording import said

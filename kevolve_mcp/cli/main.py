@@ -1,4 +1,4 @@
-"""The program `kevolve`: its commands put together, each imported when it is looked up."""
+"""The program `kevolve`: all commands, each imported when it is looked up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from .failures import Invocation, TeachingGroup
 from .options import Version
 
-# by name, in the order of the help: a module of this package, and its function or group
+# commands by name, in the order of the help: a module of this package, and its function or group
 COMMANDS = {
     "serve": "serve.serve",
     "connect": "clients.connect",
@@ -32,8 +32,8 @@ COMMANDS = {
 
 
 class Commands(MutableMapping[str, Any]):
-    """Commands of typer by name. One is made of its function when it is looked up: to make all
-    takes longer than most of them."""
+    """Typer commands by name. Each is made when it is looked up, since making all takes longer than
+    most commands."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = dict.fromkeys(COMMANDS)
@@ -89,12 +89,12 @@ def root(
     ctx: typer.Context,
     version: Version = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="On failure print the trace; show the server's log.")
+        bool, typer.Option("--debug", help="Show tracebacks of failures, and the server's log.")
     ] = False,
 ) -> None:
     ctx.obj = Invocation(debug=debug)
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script `kevolve`."""
     app(prog_name="kevolve")

@@ -1,6 +1,6 @@
-"""Candidates that `kevolve evaluate` found correct, timed against each other in the same rounds.
+"""Timing the correct candidates of `kevolve evaluate` against each other in the same rounds.
 
-Speed-ups over a baseline that were taken minutes apart do not tell near candidates apart.
+Speed-ups over a baseline that were measured minutes apart cannot tell close candidates apart.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .calls import advice
 from .judging import OpenedOrder, progress_to
 from .verdicts import Verdict, Won
 
-ALONE = "no other correct one was left to time it against"
+ALONE = "no other correct candidate was left to time it against"
 
 
 @dataclass(frozen=True)
 class FileMeeting:
-    """labels: the candidates that met, the best one first; duels: each over each later one, by
-    place in labels. processes: fresh ones of each; seconds: what it took. notes: who or what is
-    missing and why, and who wins nothing by it."""
+    """Candidates timed against each other. labels: their names, the best first. duels: each against
+    each later one, by place in labels. processes: fresh processes of each. seconds: the time it
+    took. notes: which candidates are missing and why, and which are not eligible."""
 
     labels: tuple[str, ...]
     duels: tuple[Duel, ...] = ()
@@ -44,11 +44,17 @@ class FileMeeting:
 async def meet(
     judge: OpenedOrder, verdicts: Sequence[Verdict]
 ) -> tuple[FileMeeting | None, list[Verdict]]:
-    """How the candidates that may be the best fare against each other, and the verdicts with that,
-    or with the reason why one was not compared. verdicts: one for each entry. None where fewer
-    than two are correct.
+    """Time the candidates that may be the best against each other.
 
-    One that is found not to be correct now has that as its verdict: it had fresh inputs.
+    A candidate that turns out to be incorrect on the fresh inputs gets that as its verdict.
+
+    Args:
+        judge: The open task.
+        verdicts: One for each entry.
+
+    Returns:
+        The results, None where fewer than two are correct; and the verdicts, completed with the
+        results or with the reason why a candidate was not compared.
     """
     ranked = _ranked(verdicts)
     if len(ranked) < 2:
@@ -82,7 +88,7 @@ async def meet(
     for number, place in enumerate(able):
         known[place] = _with(known[place], comparison, number, labels)
     lost = [
-        f"{v.candidate} slows a protected case down, so it is not eligible, whatever it wins"
+        f"{v.candidate} slows down a protected case, so it is not eligible, even if it wins"
         for v in (known[place] for place in able)
         if v.head_to_head and not v.eligible
     ]
@@ -93,7 +99,7 @@ async def meet(
 
 
 def _ranked(verdicts: Sequence[Verdict]) -> list[int]:
-    """The places of the correct ones that were timed: what is eligible first, then by F."""
+    """The places of the correct, timed candidates: eligible ones first, then by F."""
     some = [place for place, verdict in enumerate(verdicts) if verdict.correct and verdict.fitness]
     return sorted(
         some, key=lambda place: (not verdicts[place].eligible, -(verdicts[place].fitness or 0.0))
@@ -103,8 +109,8 @@ def _ranked(verdicts: Sequence[Verdict]) -> list[int]:
 def _contenders(
     ranked: Sequence[int], verdicts: Sequence[Verdict]
 ) -> tuple[list[int], list[Verdict]]:
-    """Of the ranked ones the first two and all whose intervals reach up to that of the first, each
-    text once, MOST_COMPARED at most; and the verdicts, in which the others say why."""
+    """The candidates to compare: the first two and all whose intervals overlap that of the first,
+    each text once, at most MOST_COMPARED; and the verdicts, in which the others get a reason."""
     known, able, texts = list(verdicts), list[int](), dict[str, str]()
     best = verdicts[ranked[0]]
     for place in ranked:
@@ -113,9 +119,12 @@ def _contenders(
         if text in texts:
             why = f"the same text as {texts[text]}"
         elif len(able) > 1 and _bounds(verdict)[1] < _bounds(best)[0]:
-            why = f"plainly behind {best.candidate}: the interval of F lies below"
+            why = f"clearly slower than {best.candidate}: its interval of F lies below"
         elif len(able) == MOST_COMPARED:
-            why = f"{MOST_COMPARED} are timed at once; name it and {best.candidate} alone"
+            why = (
+                f"at most {MOST_COMPARED} are timed together; evaluate it with {best.candidate} "
+                "alone"
+            )
         else:
             able.append(place)
             why = ""
@@ -125,7 +134,7 @@ def _contenders(
 
 
 def _bounds(verdict: Verdict) -> tuple[float, float]:
-    """The interval of F; everything is possible where there is none."""
+    """The interval of F, unbounded where there is none."""
     return interval(verdict.cases) or (0.0, float("inf"))
 
 
@@ -135,8 +144,8 @@ def _with(
     evaluation = comparison.evaluations[number]
     if evaluation.status != "correct":
         why = (
-            f"correct when it was judged alone, {evaluation.status} with the fresh inputs of the "
-            "comparison: that is its verdict"
+            f"correct when judged alone, but {evaluation.status} on the fresh inputs of the "
+            "comparison, which decides"
         )
         changed = Verdict.of(verdict.candidate, evaluation, verdict.reference_cases)
         return replace(changed, not_compared=why)

@@ -1,4 +1,4 @@
-"""`kevolve optimize`: the whole journey from a task to an exported kernel, with live progress."""
+"""`kevolve optimize`: from a task to an exported kernel, with live progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.types import Budget
     from kevolve_mcp.sessions.types import SessionSpec
 
-# what a session is
+# options that define a session
 DESCRIBING = (
     "task",
     "start",
@@ -53,7 +53,11 @@ def optimize(
     ] = "best",
     evaluations: Annotated[
         int | None,
-        typer.Option("--evaluations", min=1, help="Stop after so many evaluations (default: 40)."),
+        typer.Option(
+            "--evaluations",
+            min=1,
+            help="Stop after this many evaluations (default: 40; no limit with --minutes).",
+        ),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -61,13 +65,13 @@ def optimize(
             "--minutes",
             min=0.01,
             help=(
-                "Stop searching after so many minutes (default: 1.25, with other authors than "
-                "offline 30; none with --evaluations)."
+                "Stop searching after this many minutes (default: 1.25 with the offline author, 30 "
+                "with others; no limit with --evaluations)."
             ),
         ),
     ] = None,
     no_skills: Annotated[
-        bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")
+        bool, typer.Option("--no-skills", help="Take no starting kernels from skills.")
     ] = False,
     author: Annotated[
         str,
@@ -89,22 +93,23 @@ def optimize(
     ] = "",
     tokens: Annotated[
         int | None,
-        typer.Option("--tokens", min=1, help="Stop after the author used so many tokens."),
+        typer.Option("--tokens", min=1, help="Stop after the author used this many tokens."),
     ] = None,
     usd: Annotated[
         float | None,
-        typer.Option("--usd", min=0.0001, help="Stop after the author used so many US dollars."),
+        typer.Option("--usd", min=0.0001, help="Stop after the author spent this many US dollars."),
     ] = None,
     price_in: Annotated[
         float | None,
         typer.Option(
             "--price-in",
             min=0,
-            help="US dollars per million tokens that the model reads. Default: a price table.",
+            help="US dollars per million input tokens of the model. Default: a price table.",
         ),
     ] = None,
     price_out: Annotated[
-        float | None, typer.Option("--price-out", min=0, help="The same for tokens that it writes.")
+        float | None,
+        typer.Option("--price-out", min=0, help="US dollars per million output tokens."),
     ] = None,
     author_minutes: Annotated[
         float | None,
@@ -114,7 +119,7 @@ def optimize(
         str,
         typer.Option(
             "--selection",
-            help="Selection policy: greedy, evolutionary, or one that an installed package brings.",
+            help="Selection policy: greedy, evolutionary, mcts, or one from an installed package.",
         ),
     ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
@@ -125,8 +130,8 @@ def optimize(
             min=0,
             max=1,
             help=(
-                "How often an ask shows a kernel of a similar task of an earlier session (default: "
-                "0.1)."
+                "Share of asks that show a kernel for a similar task from an earlier session "
+                "(default: 0.1)."
             ),
         ),
     ] = None,
@@ -137,8 +142,8 @@ def optimize(
             min=0,
             max=1,
             help=(
-                "Share of the budget in which parameters are searched while the author thinks "
-                "(default: 0.2)."
+                "Share of the budget for searching parameters while the author writes (default: "
+                "0.2)."
             ),
         ),
     ] = None,
@@ -149,7 +154,7 @@ def optimize(
             "--parallel",
             min=1,
             max=16,
-            help="Asks in flight at once (default: 2 for a new search on CUDA, else 1).",
+            help="Asks open at once (default: 2 for a new search on CUDA, else 1).",
         ),
     ] = None,
     resume: Annotated[
@@ -157,11 +162,11 @@ def optimize(
         typer.Option(
             "--resume",
             metavar="SESSION",
-            help="Go on with this session; limits then count from here.",
+            help="Go on with this session; limits then count from now on.",
         ),
     ] = "",
     new: Annotated[
-        bool, typer.Option("--new", help="Open another session even where an equal one is open.")
+        bool, typer.Option("--new", help="Open another session even if an equal one is open.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -255,8 +260,8 @@ def _session(
     search: dict[str, Any],
     new: bool,
 ) -> SessionSpec:
-    """What to open, by paths on this machine. search: what was not said is None or empty. Raises
-    UsageError."""
+    """What to open, by paths on this machine. search: options, None or empty where not given.
+    Raises UsageError."""
     from harness.types import Goal, Policy
     from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, Text
 
@@ -296,7 +301,7 @@ def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:
         word = "TASK" if ignored[0] == "task" else f"--{ignored[0].replace('_', '-')}"
         raise UsageError(
             f"--resume takes no {word}",
-            "The session knows what it searches for and how. --evaluations, --minutes, --tokens "
-            "and --usd say how much more it may spend; the author's options, --parallel, "
-            "--output, --json and the server's can be given anew.",
+            "The session already defines what it searches for and how. --evaluations, --minutes, "
+            "--tokens and --usd say how much more it may spend; the author's options, --parallel, "
+            "--output, --json and the server's options may also be given.",
         )

@@ -1,4 +1,4 @@
-"""Options that several commands share, with one wording each."""
+"""Options that several commands share, each with one help text."""
 
 from __future__ import annotations
 
@@ -26,15 +26,13 @@ Version = Annotated[
         "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 Target = Annotated[
     str, typer.Option("--target", help="Where the kernel runs: cpu, cuda, cuda:sm_90, hip:gfx942 …")
 ]
 Language = Annotated[
     str,
-    typer.Option(
-        "--language", help="What candidates are written in. Default: the target's usual language."
-    ),
+    typer.Option("--language", help="The language of candidates. Default: the target's usual one."),
 ]
 MemoryLimit = Annotated[
     float | None,
@@ -42,7 +40,7 @@ MemoryLimit = Annotated[
         "--memory-gib",
         min=0.001,
         max=1e6,
-        help="The most that a kernel may hold while it is timed, of host and of device memory.",
+        help="The most host and the most device memory that a kernel may use while it is timed.",
     ),
 ]
 Python = Annotated[
@@ -50,7 +48,8 @@ Python = Annotated[
     typer.Option(
         "--python",
         help=(
-            "The interpreter that evaluates (one with torch). Default: found; see `kevolve doctor`."
+            "The interpreter that evaluates (with torch). Default: searched for; see `kevolve "
+            "doctor`."
         ),
     ),
 ]
@@ -59,7 +58,7 @@ Server = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="Ask this running server (`kevolve serve --http`). Default: KEVOLVE_SERVER, or none.",
+        help="Use this running server (`kevolve serve --http`). Default: KEVOLVE_SERVER, or none.",
     ),
 ]
 Token = Annotated[
@@ -90,7 +89,7 @@ NodeId = Annotated[
 
 
 def parse_target(text: str) -> ParsedTarget:
-    """What `--target` names. Raises UsageError naming what is accepted."""
+    """Return the target that `--target` names. Raises UsageError naming what is accepted."""
     from harness.types import Target as ParsedTarget
 
     try:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .backend import Backend
 
 REDRAW_PER_S = 4
-# for a command that writes candidates, in its README
+# part of the README for a command that writes candidates
 GUIDE = """\
 ## Try it first
 
@@ -46,9 +46,9 @@ GUIDE = """\
   and times it
 * `kevolve knowledge search "words"` finds pages; `kevolve tree {session}` shows the search
 """
-# a first result within minutes; re-validation comes on top
+# gives a first result within minutes; re-validation comes on top
 DEFAULT_BUDGET = Budget(evaluations=40, seconds=75)
-# of authors that need a minute for one candidate
+# for authors that need a minute for one candidate
 THINKING_BUDGET = Budget(evaluations=40, seconds=1800)
 
 
@@ -57,22 +57,23 @@ class Run:
     """What `kevolve optimize` is asked to do."""
 
     session: SessionSpec | None
-    """What to open, by paths on this machine; None with `resume`."""
+    """The session to open, by paths on this machine; None with `resume`."""
     author: str
     options: AuthorOptions
-    """What the user said of the author."""
+    """The user's options for the author."""
     resume: str = ""
     """The id of the session to go on with."""
     more: Budget = UNLIMITED
-    """With `resume`: what it may spend from now on."""
+    """With `resume`: what the session may spend from now on."""
     parallel: int = 1
     contents: bool = False
-    """Whether the package is wanted here."""
+    """Whether the package's files are needed on this machine."""
     debug: bool = False
 
 
 def usual_budget(named: Budget, author: str) -> Budget:
-    """The limits that were named; the usual ones where neither evaluations nor time are."""
+    """Return the limits that were named, and the defaults where neither evaluations nor time are
+    named."""
     if named.evaluations is not None or named.seconds is not None:
         return named
     usual = DEFAULT_BUDGET if author == OfflineAuthor.name else THINKING_BUDGET
@@ -80,25 +81,24 @@ def usual_budget(named: Budget, author: str) -> Budget:
 
 
 def start_beside(spec: SessionSpec) -> SessionSpec:
-    """With the kernel that lies beside the task as its start, where none is named."""
+    """Return the spec with the kernel beside the task as its start, if no start is named."""
     language = spec.language or TargetName.parse(spec.target).usual_language
     companion = "" if spec.start else companion_start(spec.task.path, language)
     return replace(spec, start=Text(path=companion)) if companion else spec
 
 
 def _sent(spec: SessionSpec, backend: Backend) -> SessionSpec:
-    """What the server gets. Raises UsageError for a file that cannot be read."""
+    """The spec as the server gets it. Raises UsageError for a file that cannot be read."""
     start = backend.text(Path(spec.start.path), "start") if spec.start else Text()
     return replace(spec, task=backend.text(Path(spec.task.path), "task"), start=start)
 
 
 def _remarks(requested: SessionSpec, spec: SessionSpec, backend: Backend) -> list[str]:
-    """What the reader should know of the files that are taken."""
+    """Remarks on the files that are used."""
     remarks = []
     if spec.start != requested.start:
         remarks.append(
-            f"starting from {spec.start.path}, which lies beside the task (another one: --start "
-            "FILE)"
+            f"starting from {spec.start.path}, found beside the task (another one: --start FILE)"
         )
     if not backend.shares_files and (remark := stays_here(Path(spec.task.path))):
         remarks.append(remark)
@@ -106,7 +106,7 @@ def _remarks(requested: SessionSpec, spec: SessionSpec, backend: Backend) -> lis
 
 
 def _author_options(run: Run, watcher: Watcher) -> AuthorOptions:
-    """What the author is told; what it says on its way is shown as a remark."""
+    """The author's options; its messages are shown as remarks."""
     return replace(
         run.options,
         transcripts=Settings().home / "transcripts",
@@ -117,8 +117,8 @@ def _author_options(run: Run, watcher: Watcher) -> AuthorOptions:
 
 
 class Watcher:
-    """Folds events into a board and shows it: redrawn on a terminal, line by line elsewhere. A
-    context manager."""
+    """A context manager that turns events into a board and shows it: redrawn on a terminal, line by
+    line elsewhere."""
 
     def __init__(self, *, live: bool) -> None:
         self.board = Board()
@@ -162,7 +162,8 @@ class Watcher:
 
 
 def execute(run: Run, backend: Backend, watcher: Watcher) -> RunOutcome:
-    """The whole run. Raises KEvolveError, and KeyboardInterrupt once everything is stopped."""
+    """Execute the whole run. Raises KEvolveError, and KeyboardInterrupt once everything is
+    stopped."""
     session = run.session
     if run.session is not None:
         spec = start_beside(run.session)
@@ -193,9 +194,9 @@ def execute(run: Run, backend: Backend, watcher: Watcher) -> RunOutcome:
 
 
 def how_to_resume(session_id: str, server: str = "") -> str:
-    """What to say when a run was stopped. server: as --server named it."""
+    """Return the message for a stopped run. server: as given with --server."""
     if not session_id:
-        return "Stopped before the session was open; nothing was lost."
+        return "Stopped before the session was opened; nothing was lost."
     there = f" --server {server}" if server else ""
     return (
         "Stopped. Everything measured is kept; go on with: kevolve optimize --resume "
@@ -204,8 +205,8 @@ def how_to_resume(session_id: str, server: str = "") -> str:
 
 
 def handed_over(outcome: RunOutcome) -> tuple[str, ...]:
-    """The cases that the exported package hands to the reference, as far as the package can be read
-    here."""
+    """Return the cases that the exported package hands to the reference, none where the package
+    cannot be read here."""
     from kevolve_mcp.export import read_package
 
     if outcome.ending is None or not outcome.ending.package:
@@ -214,13 +215,12 @@ def handed_over(outcome: RunOutcome) -> tuple[str, ...]:
         return tuple(json.loads(manifest).get("reference_cases", ()))
     try:
         return read_package(Path(outcome.ending.package)).manifest.reference_cases
-    except KEvolveError:  # on another machine
+    except KEvolveError:  # the package is on another machine
         return ()
 
 
 def check_destination(to: Path | None) -> None:
-    """Raises UsageError when a package cannot be copied to `to`; asked before the work, not after
-    it."""
+    """Check, before the work starts, that a package can be copied to `to`. Raises UsageError."""
     if to is None:
         return
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
@@ -233,14 +233,14 @@ def check_destination(to: Path | None) -> None:
             pass
     except OSError as error:
         raise UsageError(
-            f"{to} cannot be made in {existing}: {error.strerror}",
-            "Name a folder that you may write.",
+            f"{to} cannot be created in {existing}: {error.strerror}",
+            "Name a folder that you can write to.",
         ) from None
 
 
 def copy_package(outcome: RunOutcome, to: Path) -> str:
-    """Copy the exported package; the path of the copy, "" where nothing was exported. Raises
-    UsageError."""
+    """Copy the exported package and return the path of the copy, "" where nothing was exported.
+    Raises UsageError."""
     if outcome.ending is None or not outcome.ending.package:
         return ""
     try:
@@ -251,22 +251,22 @@ def copy_package(outcome: RunOutcome, to: Path) -> str:
     except OSError as error:
         raise UsageError(
             f"the package could not be copied to {to}: {error.strerror or error}",
-            f"It lies in {outcome.ending.package}.",
+            f"It is still in {outcome.ending.package}.",
         ) from None
     return str(to.absolute())
 
 
-_PLAIN = re.compile(r"(native/)?\w[\w.]*")  # of a file of a package: never upwards
+_PLAIN = re.compile(r"(native/)?\w[\w.]*")  # name of a file of a package, inside its folder
 
 
 def _write(contents: dict[str, str], to: Path) -> None:
-    """A package that came as text. Raises UsageError for names that are not plain: they would leave
-    the folder."""
+    """Write a package that came as text. Raises UsageError for names that could leave the
+    folder."""
     odd = [name for name in contents if not _PLAIN.fullmatch(name)]
     if odd:
         raise UsageError(
-            f"the server named a file of the package {odd[0]!r:.80}",
-            "That is no server of KEvolve; nothing was written.",
+            f"the server sent a package with the file name {odd[0]!r:.80}",
+            "It is not a KEvolve server; nothing was written.",
         )
     to.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():

@@ -12,7 +12,8 @@ from kevolve_mcp.errors import UsageError
 from .failures import EXIT_INTERRUPTED, TeachingCommand
 from .options import Python, Version
 
-# how a client starts it; -P keeps a `harness/` of the user's own in the current folder out
+# how a client starts the server; -P keeps a user's `harness/` in the current folder from being
+# imported
 SERVER: tuple[str, ...] = ("-P", "-m", "kevolve_mcp.cli.serve")
 
 
@@ -34,7 +35,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help="The port; 0 takes a free one (default: 8765).",
+            help="The port; 0 chooses a free one (default: 8765).",
         ),
     ] = 8765,
     token: Annotated[
@@ -42,7 +43,7 @@ def serve(
         typer.Option(
             "--token",
             help=(
-                "The bearer token; KEVOLVE_TOKEN is not seen by other users. Default: one kept in "
+                "The bearer token; KEVOLVE_TOKEN hides it from other users. Default: one kept in "
                 "the home."
             ),
         ),
@@ -52,14 +53,16 @@ def serve(
         typer.Option(
             "--root",
             metavar="DIR",
-            help="Callers' paths name Python files below it (default: here); repeatable.",
+            help=(
+                "Folder whose Python files callers may name (default: the current one); repeatable."
+            ),
         ),
     ] = None,
     allow_remote: Annotated[
         bool,
         typer.Option(
             "--allow-remote",
-            help="Listen on an address that others reach; wants a token that you set.",
+            help="Listen on an address that others can reach; needs a token that you set.",
         ),
     ] = False,
     allow_host: Annotated[
@@ -77,7 +80,7 @@ def serve(
         bool,
         typer.Option(
             "--tasks-from-root",
-            help="Callers may not send the text of a task, only name one below a root.",
+            help="Callers may only name tasks below a root, not send the text of one.",
         ),
     ] = False,
     home: Annotated[
@@ -91,8 +94,8 @@ def serve(
     python: Python = "",
     version: Version = False,
 ) -> None:
-    """Serve MCP over stdin and stdout, for a client to start; with --http, over HTTP. The same
-    program as kevolve-mcp."""
+    """Serve MCP over stdin and stdout for the client that starts it; with --http, over HTTP. The
+    same program as kevolve-mcp."""
     from kevolve_mcp.server.serving import serve as run
     from kevolve_mcp.settings import Settings
 
@@ -122,7 +125,7 @@ def serve(
 
 
 def _check(ctx: typer.Context, *, http: bool) -> None:
-    """Raises UsageError for options of HTTP that have no meaning over stdio."""
+    """Refuse options of HTTP, which have no meaning over stdio. Raises UsageError."""
     anywhere = ("http", "home", "python", "version")
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params if name not in anywhere}
     stray = [
@@ -143,7 +146,7 @@ app.command("kevolve-mcp", cls=TeachingCommand)(serve)
 
 
 def main() -> None:
-    """The console script `kevolve-mcp`."""
+    """Run the console script `kevolve-mcp`."""
     app(prog_name="kevolve-mcp")
 
 

@@ -1,4 +1,4 @@
-"""`kevolve skills …`: what searches have learned, looked at and decided on where the home is."""
+"""`kevolve skills …`: review what searches have learned and decide on it, where the home is."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ T = TypeVar("T")
 app = typer.Typer(
     cls=ListingGroup,
     add_completion=False,
-    help="Look at the skills that searches have learned; accept, retire, send and receive them.",
+    help="Review the skills that searches have learned; accept, retire, export and import them.",
     no_args_is_help=True,
 )
 Name = Annotated[
     str, typer.Argument(metavar="SKILL", help="A skill's name; see `kevolve skills list`.")
 ]
-By = Annotated[str, typer.Option("--by", help="Who says so. Default: the user's login name.")]
-Note = Annotated[str, typer.Option("--note", help="Why; kept with the decision.")]
+By = Annotated[str, typer.Option("--by", help="Who decides. Default: the user's login name.")]
+Note = Annotated[str, typer.Option("--note", help="The reason; kept with the decision.")]
 State = Annotated[
-    str, typer.Option("--state", help="Only those: proposed, accepted, contradicted or retired.")
+    str, typer.Option("--state", help="Only this: proposed, accepted, contradicted or retired.")
 ]
 
 
@@ -47,7 +47,7 @@ def list_(state: State = "", json: Json = False) -> None:
     for counts in skills:
         say(_line(counts))
     if not skills:
-        typer.echo("There is none.")
+        typer.echo("There are no skills.")
     return None
 
 
@@ -68,7 +68,7 @@ def review(json: Json = False) -> None:
             f"{detail.counts.id}\n"
         )
     if not details:
-        typer.echo("Nothing waits for a decision.")
+        typer.echo("No skill waits for a decision.")
     return None
 
 
@@ -83,7 +83,7 @@ def show(name: Name, json: Json = False) -> None:
 
 @app.command()
 def accept(name: Name, by: By = "", note: Note = "", json: Json = False) -> None:
-    """Let other sessions use a skill; one that was contradicted or retired gets a new chance."""
+    """Let other sessions use a skill, also one that was contradicted or retired."""
     _decided(_run(lambda service: service.decide_skill(name, "accepted", name_of(by), note)), json)
 
 
@@ -97,11 +97,11 @@ def retire(name: Name, by: By = "", note: Note = "", json: Json = False) -> None
 def export(
     name: Name,
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where the skill's folder is written.")
+        Path, typer.Argument(metavar="DIR", help="Where to write the skill's folder.")
     ],
     json: Json = False,
 ) -> None:
-    """Write a skill as a folder, in the form of agentskills.io with its evidence, to share by
+    """Write a skill as a folder in the form of agentskills.io, with its evidence, to share it by
     git."""
     written = _run(lambda service: service.export_skill(name, folder.absolute()))
     if json:
@@ -120,8 +120,8 @@ def import_(
     by: By = "",
     json: Json = False,
 ) -> None:
-    """Read a skill's folder. It arrives as proposed; its evidence is marked as of elsewhere and
-    accepts nothing by itself."""
+    """Import a skill's folder. The skill becomes proposed; its evidence is marked as foreign and
+    does not count towards acceptance."""
     view = _run(lambda service: service.import_skill(folder, name_of(by)))
     if json:
         return _print({"skill": view})
@@ -129,17 +129,17 @@ def import_(
         from kevolve_mcp.synthesis.wording import number
 
         return say(
-            f"{view.id} was known ({view.state}); it now has "
+            f"{view.id} is already known ({view.state}); it now has "
             f"{number(view.measurements, 'measurement')}."
         )
     return say(
         f"{view.id} is proposed. `kevolve skills show {view.id}` shows it, `kevolve skills accept "
-        f"{view.id}` puts it to use."
+        f"{view.id}` accepts it."
     )
 
 
 def _run(work: Callable[[Service], Awaitable[T]]) -> T:
-    return at_home("skills are looked at and decided on", work)
+    return at_home("skills are reviewed", work)
 
 
 def _state(text: str) -> SkillState | None:

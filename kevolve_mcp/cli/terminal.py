@@ -21,9 +21,9 @@ from kevolve_mcp.synthesis.wording import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_MARK = re.compile(r"\s*([-*+] )?")  # what stands before a line's text: indentation, an item's mark
+_MARK = re.compile(r"\s*([-*+] )?")  # what precedes a line's text: indentation, a list mark
 PLAIN_WIDTH = 160  # tables in a pipe or a log file must not be folded at 80 columns
-# units must stay
+# replacements for a stream that lacks these characters; units must stay readable
 PLAIN = {
     "×": "x",
     "µ": "u",
@@ -38,8 +38,8 @@ PLAIN = {
 
 
 def settle() -> None:
-    """Let both streams take every text, whatever their encoding: what it lacks is written plainly,
-    or as a question mark."""
+    """Let both streams accept every text, whatever their encoding: characters that it lacks are
+    written in ASCII, or as a question mark."""
     codecs.register_error("kevolve.plain", _plainly)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -53,14 +53,14 @@ def _plainly(error: UnicodeError) -> tuple[str, int]:
 
 
 def print_json(data: Any) -> None:
-    """An answer as JSON, in ASCII where stdout does not take all of Unicode."""
+    """Print an answer as JSON, in ASCII where stdout does not support all of Unicode."""
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     typer.echo(json.dumps(data, ensure_ascii=not unicode, indent=2))
 
 
 def say(text: str) -> None:
-    """Print prose; on a terminal wrapped at words to its width, an item's rest below its text. What
-    is to be copied or piped (sources, logs, pages) is printed as it is."""
+    """Print prose, on a terminal wrapped at words, with list items indented. Print text that is to
+    be copied or piped (sources, logs, pages) without this function."""
     if sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
         text = "\n".join(wrapped for line in text.split("\n") for wrapped in _wrapped(line, width))
@@ -83,17 +83,17 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def out() -> Console:
-    """Answers: stdout."""
+    """Return the console for answers: stdout."""
     return _console(stderr=False)
 
 
 def err() -> Console:
-    """Progress and remarks: stderr."""
+    """Return the console for progress and remarks: stderr."""
     return _console(stderr=True)
 
 
 def show(renderable: RenderableType) -> None:
-    """Print an answer; outside a terminal without the spaces that fill up lines there."""
+    """Print an answer; outside a terminal without trailing spaces."""
     console = out()
     if console.is_terminal:
         console.print(renderable)
@@ -104,12 +104,12 @@ def show(renderable: RenderableType) -> None:
 
 
 def is_live() -> bool:
-    """Whether a display that redraws itself makes sense: stderr is a terminal that can."""
+    """Return whether stderr is a terminal that can redraw."""
     return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def announcer(*, quiet: bool) -> Callable[[str], None]:
-    """Progress on stderr where somebody watches, nothing for scripts."""
+    """Return what prints progress on stderr, nothing if quiet."""
     if quiet or not is_live():
         return lambda line: None
     console = err()

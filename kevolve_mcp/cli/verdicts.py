@@ -14,8 +14,8 @@ CaseRow = dict[str, Any]
 
 @dataclass(frozen=True)
 class Won:
-    """How one candidate fared against another one in the same rounds: the fields of a Duel, the
-    other one by its path."""
+    """One candidate's result against another in the same rounds: the fields of a Duel, the other
+    candidate by its path."""
 
     against: str
     ratio: float
@@ -30,9 +30,9 @@ class Verdict:
 
     candidate: the path as it was given. status: an evaluation's status, or "unreadable" (the file
     could not be read) or "unavailable" (the evaluator itself failed; nothing is known about the
-    candidate). evaluation: None in those two cases. reference_cases: of a package, the cases that
-    it hands to the reference; None for a candidate. head_to_head: over each other candidate that
-    it was timed against; not_compared: why a correct one of several was timed against none.
+    candidate). evaluation: None in those two cases. reference_cases: the cases that a package hands
+    to the reference; None for a candidate. head_to_head: results against the other candidates;
+    not_compared: why a correct candidate, one of several, was not timed against others.
     """
 
     candidate: str
@@ -77,7 +77,7 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Return the evaluation as every surface shows it, with `file`, `hint`, `head_to_head` and
-        `not_compared`. Of a file that could not be judged: status and message alone."""
+        `not_compared`. A file that could not be judged has only status and message."""
         shown = (
             api.evaluation(self.evaluation, record=True)
             if self.evaluation
@@ -94,5 +94,5 @@ class Verdict:
 
 
 def all_correct(verdicts: list[Verdict]) -> bool:
-    """What exit code 0 means: there is at least one candidate and every one is correct."""
+    """Return whether there is at least one candidate and all are correct, as exit code 0 says."""
     return bool(verdicts) and all(v.correct for v in verdicts)

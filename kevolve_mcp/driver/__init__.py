@@ -1,7 +1,7 @@
 """The driver: the autonomous loop as an MCP client of the server and nothing else.
 
 `connect` opens a connection that survives a killed server, `Driver` runs the loop over it with an
-author, and whoever listens gets a stream of frozen events. The driver keeps nothing that the server
+author, and a listener gets a stream of frozen events. The driver keeps no state that the server
 does not keep.
 """
 

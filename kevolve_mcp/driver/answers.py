@@ -1,5 +1,5 @@
-"""Values of `kevolve_mcp.api` read from structured content. A field that is new to the reader is
-ignored: an older driver works with a newer server.
+"""Values of `kevolve_mcp.api` read from structured content. Unknown fields are ignored, so that an
+older driver works with a newer server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTHING_SPENT = Spent()
 
 
 class UnreadableAnswer(KEvolveError):
-    """The server answered something this driver cannot read."""
+    """The server's answer cannot be read by this driver."""
 
     code = "unreadable_answer"
 
@@ -34,15 +34,15 @@ class Told(api.Evaluated):
 
 
 def read(cls: type[T], data: object, where: str = "") -> T:
-    """`cls` from structured content, unknown fields dropped at every level. Raises UnreadableAnswer
-    naming the field."""
+    """Read a `cls` from structured content, dropping unknown fields at every level. Raises
+    UnreadableAnswer naming the field."""
     try:
         return from_json(cls, _known(cls, data))
     except CodecError as error:
         raise UnreadableAnswer(
             f"the server's answer{f' to {where}' if where else ''} cannot be read: {error}",
-            "Driver and server are of different versions.",
-            Action("describe_targets", "shows this one's"),
+            "Driver and server have different versions.",
+            Action("describe_targets", "shows this machine's"),
         ) from None
 
 
@@ -60,7 +60,7 @@ def _known(kind: Any, data: Any) -> Any:
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """The types of its fields; none of what is no dataclass."""
+    """The types of its fields; none if it is not a dataclass."""
     if not dataclasses.is_dataclass(kind):
         return {}
     hints = get_type_hints(kind)

@@ -20,7 +20,7 @@ from .events import Working
 from .options import limits
 from .tools import Answer, ProgressListener, Tools
 
-REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again
+REPEATS = 3  # how often a job that was lost, or cancelled by others, is started again
 
 
 ASK_TOKENS = 60_000  # room for the whole history: an author must not repeat what was tried
@@ -28,8 +28,8 @@ ASK_TOKENS = 60_000  # room for the whole history: an author must not repeat wha
 
 @dataclass(frozen=True)
 class Batch:
-    """The answer to session_next. ended: why the search should stop ("" while it goes on), detail:
-    in a sentence."""
+    """The answer to session_next. ended: why the search should stop, "" while it goes on; detail:
+    the same as a sentence."""
 
     session: api.Session
     asks: tuple[AskContext, ...]
@@ -38,8 +38,7 @@ class Batch:
 
 
 class SessionClient:
-    """One session, told and asked over MCP. listen: gets Working while a call waits. wait_s: see
-    Options."""
+    """One session over MCP. listen: gets Working events while a call waits. wait_s: see Options."""
 
     def __init__(self, tools: Tools, listen: Callable[[Working], None], wait_s: float) -> None:
         self._tools = tools
@@ -47,24 +46,24 @@ class SessionClient:
         self._wait_s = wait_s
 
     async def open(self, arguments: dict[str, Any]) -> tuple[api.Session, bool]:
-        """The session once it is ready, and whether it was open before. Raises TaskRefused and its
-        like."""
+        """Open the session and return it with whether it was already open. Raises TaskRefused and
+        other KEvolveErrors."""
         first = await self._tools.call(
             "session_open", {**arguments, "wait_s": self._wait_s}, self._progress("open")
         )
         done = await self._settle(first, "open")
-        # job_wait hands the result over, session_open spells it out
+        # job_wait has it inside `result`, session_open at the top level
         opened = done.get("result") or done
         return read(api.Session, opened.get("session"), "session_open"), bool(opened.get("joined"))
 
     async def view(self, session_id: str) -> api.Session:
-        """The session as it stands. Raises NotFound."""
+        """Return the current state of the session. Raises NotFound."""
         answer = await self._tools.call("tree_view", {"session_id": session_id})
         return read(api.Session, answer.data.get("data", {}).get("session"), "tree_view")
 
     async def next(self, session_id: str, budget: Budget | None = None) -> Batch:
-        """The next ask, for an author who has seen none before. budget: the session's from now
-        on."""
+        """Return the next ask, for an author who has seen none before. budget: replaces the
+        session's."""
         arguments: dict[str, Any] = {
             "session_id": session_id,
             "fresh": True,
@@ -85,8 +84,8 @@ class SessionClient:
         )
 
     async def submit(self, ask: AskContext, proposal: Proposal, spent: Cost = FREE) -> Told:
-        """The evaluated node. Repeating it answers with the same node. spent: to be counted against
-        the session's budget."""
+        """Submit a proposal and return its node; repeated, it returns the same node. spent: counts
+        against the session's budget."""
         arguments = {
             "session_id": ask.session,
             "ask_id": ask.id,
@@ -110,8 +109,8 @@ class SessionClient:
     async def finish(
         self, session_id: str, node_id: str = "", *, contents: bool = False
     ) -> api.Finished:
-        """Re-validate, export, propose skills. node_id: this node instead of the best. contents:
-        with the package's files."""
+        """Re-validate, export, propose skills. node_id: the node to export instead of the best.
+        contents: whether to return the package's files."""
         arguments: dict[str, Any] = {"session_id": session_id, "wait_s": self._wait_s}
         arguments |= ({"node_id": node_id} if node_id else {}) | (
             {"include_files": True} if contents else {}
@@ -123,14 +122,14 @@ class SessionClient:
         )
 
     async def cancel(self, session_id: str) -> None:
-        """Stop the session's jobs and kill their workers; nothing that was recorded is lost."""
+        """Stop the session's jobs and kill their workers; recorded results are kept."""
         await self._tools.call("job_cancel", {"session_id": session_id})
 
     async def idle(self, session_id: str) -> None:
-        """Wait until something of this session is finished, at most one second."""
-        with suppress(KEvolveError):  # a job that failed: whoever started it hears of it
+        """Wait until a job of this session ends, at most one second."""
+        with suppress(KEvolveError):  # a failed job is reported to whoever started it
             await self._tools.call("job_wait", {"session_id": session_id, "wait_s": 1.0})
-        await anyio.sleep(0.2)  # with no job under way the call returns at once
+        await anyio.sleep(0.2)  # without a running job the call returns at once
 
     async def _until_done(self, tool: str, arguments: dict[str, Any], what: str) -> Any:
         for _ in range(REPEATS):
@@ -140,7 +139,7 @@ class SessionClient:
                 return done.get("result")
         raise Conflict(
             f"{what}: the server's job was {done['state']} {REPEATS} times",
-            "Somebody cancels this session's jobs; stop that, then resume.",
+            "Another client may be cancelling this session's jobs; stop it, then resume.",
         )
 
     async def _settle(self, answer: Answer, what: str) -> dict[str, Any]:
@@ -161,16 +160,16 @@ class SessionClient:
 async def settled(
     tools: Tools, answer: Answer, wait_s: float, progress: ProgressListener | None = None
 ) -> Answer:
-    """Wait for the job that an answer names, if it names one that runs.
+    """Wait for the job that an answer names, if it names a running job.
 
     Args:
-        tools: Who answered.
-        answer: Of a tool that may answer before its job is done.
-        wait_s: Of one call that waits.
-        progress: Takes the job's signs of life.
+        tools: The tools that answered.
+        answer: An answer that may have come before its job was done.
+        wait_s: The length of one waiting call.
+        progress: Takes the job's progress.
 
     Returns:
-        `answer` itself, or what the wait ends with.
+        `answer` itself, or the answer at the end of the wait.
     """
     job = str(answer.data.get("job_id", ""))
     while answer.data.get("state") == "running":

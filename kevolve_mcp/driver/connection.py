@@ -1,8 +1,8 @@
-"""A connection to the server that outlives the server: it is opened again when the other side dies.
+"""A connection that outlives the server: it is opened again when the other side dies.
 
 Every tool that the driver calls may be repeated (opening joins the open session, an ask is answered
-once, waiting changes nothing), so a call that was under way when the connection broke is simply
-made again on the next one.
+once, waiting changes nothing), so a call that was in flight when the connection broke is made again
+on the next one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kevolve_mcp.errors import KEvolveError, Unavailable, innermost, read_error
 from .tools import Answer, ProgressListener
 
 RESTARTS = 5  # in a row without one answered call between them
-# of a server that somebody else starts again: about 50 s with the pauses between
+# for a server that others restart: about 50 s with the pauses between
 REMOTE_RESTARTS = 8
-# what a server over HTTP says of the sessions of its former life
+# what a restarted HTTP server says of protocol sessions from before
 FORGOTTEN = ("Session not found", "Session terminated")
-ANSWER_S = 300.0  # the server bounds its waits to 45 s; what takes longer than this hangs
+ANSWER_S = 300.0  # the server bounds its waits to 45 s; a call that takes longer than this hangs
 PAUSE_S = 0.2  # before the first restart; doubled for each further one in a row
 
 OpenClient = Callable[[], AbstractAsyncContextManager[Client]]
@@ -38,12 +38,12 @@ _log = logging.getLogger(__name__)
 
 
 class _Broken(Exception):
-    """The connection ended under a call."""
+    """The connection ended during a call."""
 
 
 @dataclass
 class _Generation:
-    """One life of the server."""
+    """One connection, from its start until it breaks."""
 
     client: Client
     broken: anyio.Event = field(default_factory=anyio.Event)
@@ -52,10 +52,10 @@ class _Generation:
 class Connection:
     """`Tools` over an MCP client that `open_client` makes. Use `connect` to get one.
 
-    Concurrency: calls may be made from many tasks. One task owns the client (its cancel scopes
-    demand that); it opens the next client when a caller found the last one broken. Failure: after
-    RESTARTS broken connections (REMOTE_RESTARTS, or none before the first that held) without an
-    answered call between them every call raises Unavailable.
+    Concurrency: calls may be made from many tasks. One task owns the client, as its cancel scopes
+    require; it opens the next client when a caller finds the last one broken. Failure: after
+    RESTARTS broken connections without an answered call between them every call raises Unavailable.
+    For a remote server the number is REMOTE_RESTARTS, and none before the first connection held.
     """
 
     def __init__(
@@ -102,14 +102,14 @@ class Connection:
             await self._keep()
 
     def close(self) -> None:
-        """End the client, and with it a server that was started for it."""
+        """End the client, and the server that was started for it."""
         self._life.cancel()
 
     async def _keep(self) -> None:
         while True:
             try:
                 reason = await self._live_once()
-            # e.g. a server that cannot be built: starting it again would not help
+            # e.g. a server that cannot be built: a restart would not help
             except Exception as error:
                 return self._fail(error)
             self._generation = None
@@ -132,7 +132,7 @@ class Connection:
             await anyio.sleep(PAUSE_S * 2 ** (self._in_a_row - 1))
 
     async def _live_once(self) -> str:
-        """One client from start to break; why it ended."""
+        """Run one client until it breaks; return why it ended."""
         try:
             async with self._open_client() as client:
                 self._generation = generation = _Generation(client)
@@ -159,7 +159,7 @@ class Connection:
         return self._generation
 
     def _fail(self, error: Exception) -> None:
-        """Every call from now on raises this."""
+        """Let every call from now on raise this."""
         self._generation = None
         self._failure = _told(error) or error
         self._announce()
@@ -177,12 +177,14 @@ async def connect(
     *,
     remote: bool = False,
 ) -> AsyncIterator[Connection]:
-    """A connection for the length of the block.
+    """Provide a connection for the length of the block.
 
-    open_client: makes a new client (and, over stdio, a new server). on_restart: told when that
-    becomes necessary again. why: the hint of the error when no server can be had, e.g. where its
-    log lies. remote: the server runs by itself: one that was never there is an error at once, one
-    that was is waited for longer.
+    Args:
+        open_client: Makes a new client and, over stdio, a new server.
+        on_restart: Called with a message when that is necessary again.
+        why: The hint of the error when no server can be reached, e.g. the path of its log.
+        remote: Whether the server runs by itself. If it cannot be reached at first, that is an
+            error at once; if it is lost later, the wait is longer.
     """
     connection = Connection(open_client, on_restart, why, remote=remote)
     failure: Exception | None = None
@@ -190,7 +192,7 @@ async def connect(
         await group.start(connection.keep)
         try:
             yield connection
-        except Exception as error:  # carried out of the task group, which would wrap it
+        except Exception as error:  # raised outside the task group, which would wrap it
             failure = error
         finally:
             connection.close()
@@ -199,15 +201,15 @@ async def connect(
 
 
 def read_result(result: CallToolResult) -> Answer:
-    """Raises the KEvolveError that an error result carries."""
+    """Return the answer in a result. Raises the KEvolveError of an error result."""
     texts = [block.text for block in result.content if block.type == "text"]
     data = result.structured_content if isinstance(result.structured_content, dict) else {}
     if result.is_error:
         if "message" in data:
             raise read_error(data)
         said = "\n".join(texts).strip()
-        raise KEvolveError(said or "the server reported an error without words")
-    # the first is the verdict, the last what to do now: both are in the data as well
+        raise KEvolveError(said or "the server reported an error without a message")
+    # the first block is the verdict, the last what to do next: both are in the data as well
     return Answer(data, "\n".join(texts[1:-1]))
 
 
@@ -252,8 +254,7 @@ def _is_connection_error(error: BaseException) -> bool:
 
 
 def _told(error: BaseException) -> KEvolveError | None:
-    """The KEvolveError that an answer of the protocol carries, e.g. of a server over HTTP that
-    wants another token."""
+    """The KEvolveError in a protocol error, e.g. of an HTTP server that refuses the token."""
     error = innermost(error)
     data = error.error.data if isinstance(error, MCPError) else None
     return read_error(data) if isinstance(data, dict) and "message" in data else None

@@ -1,4 +1,4 @@
-"""The loop's decisions, apart from its effects. Pure."""
+"""The loop's decisions as pure functions, separate from its effects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.types import Budget, Spent
 from kevolve_mcp.errors import BudgetFull, EvaluatorUnavailable, KEvolveError, UsageError
 from kevolve_mcp.synthesis.authors import AuthorUnavailable, AuthorUnusable, BudgetSpent
 
-# an author without an idea for one parent may have one for the next that the policy picks
+# an author without an idea for one parent may have one for the policy's next parent
 EXHAUSTED_IN_A_ROW = 8
 AUTHOR_ERRORS_IN_A_ROW = 3
 EVALUATOR_ERRORS_IN_A_ROW = 3
@@ -18,8 +18,8 @@ IDLE_IN_A_ROW = 20
 
 @dataclass(frozen=True)
 class Standing:
-    """What the decisions depend on. in_flight: asks that are being answered; declined: asks that
-    the author had nothing for, which stay open on the server; the other counts are since the last
+    """What the decisions depend on. in_flight: asks being answered; declined: asks for which the
+    author had no proposal, which stay open on the server; the other counts are since the last
     success."""
 
     nodes: int = 0
@@ -38,18 +38,18 @@ class GoOn:
 
 @dataclass(frozen=True)
 class Again:
-    """Let the author answer the same ask again: nobody else will, and an ask that stays open is
-    lost to the budget."""
+    """Let the author answer the same ask again: nobody else will, and an open ask reserves
+    budget."""
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Nothing to take now: wait until something is finished."""
+    """There is no ask to take now: wait until a job ends."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """End the search and finish the session with what it has."""
+    """End the search and finish the session with its best node."""
 
     reason: str
     detail: str = ""
@@ -57,7 +57,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """End the run, leave the session open: going on later may succeed."""
+    """End the run and leave the session open: resuming later may succeed."""
 
     error: KEvolveError
 
@@ -66,10 +66,10 @@ Step: TypeAlias = GoOn | Again | Pause | Stop | GiveUp
 
 
 def before_asking(standing: Standing, budget: Budget, spent: Spent) -> Step:
-    """Whether one more ask fits the evaluation budget, those under way counted: two authors at work
-    must not overspend it.
+    """Decide whether one more ask fits the evaluation budget beside those in flight, so that
+    several authors do not overspend it.
 
-    With nothing under way the server is asked in any case: it knows best when the search is over.
+    With none in flight the server is asked in any case, since it decides when the search is over.
     """
     if (
         budget.evaluations is not None
@@ -85,14 +85,13 @@ def took(standing: Standing) -> Standing:
 
 
 def after_node(standing: Standing) -> Standing:
-    """A node was inserted: everything works."""
+    """Return the standing after a node was inserted."""
     return Standing(standing.nodes + 1, standing.in_flight - 1, standing.declined)
 
 
 def after_batch(standing: Standing, asks: int, ended: str, detail: str) -> tuple[Standing, Step]:
-    """What session_next's answer means. Without an ask and without an end, what the budget allows
-    is asked for already: by this run, by somebody else, or in asks that this author had nothing
-    for."""
+    """Decide after an answer of session_next. Without an ask and without an end, all asks that the
+    budget allows are taken: by this run, by another author, or declined by this author."""
     if ended:
         return standing, Stop(ended, detail)
     if asks:
@@ -101,17 +100,17 @@ def after_batch(standing: Standing, asks: int, ended: str, detail: str) -> tuple
         return standing, Pause()
     if standing.declined:
         return standing, Stop(
-            "author exhausted", "the author has nothing for the asks that the budget still allows"
+            "author exhausted", "the author has no proposal for the asks that the budget allows"
         )
     standing = replace(standing, idle=standing.idle + 1)
     if standing.idle < IDLE_IN_A_ROW:
         return standing, Pause()
-    return standing, Stop("idle", "the server has no ask to give and nothing is under way")
+    return standing, Stop("idle", "the server has no ask to give and none is being answered")
 
 
 def after_exhausted(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
-    """The author had nothing for this ask. While something is under way that means little: its node
-    may be what the author can go on from."""
+    """Decide after the author had no proposal for an ask. While others are in flight it may still
+    have one later, based on their nodes."""
     standing = replace(standing, in_flight=standing.in_flight - 1, declined=standing.declined + 1)
     if standing.in_flight:
         return standing, Pause()
@@ -122,8 +121,8 @@ def after_exhausted(standing: Standing, error: KEvolveError) -> tuple[Standing, 
 
 
 def after_author_error(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
-    """The author failed, or what it proposed was not accepted. What another try cannot fix ends the
-    run at once, and where nothing is left to pay the author with, the search."""
+    """Decide after the author failed or its proposal was not accepted. An error that a retry cannot
+    fix ends the run at once; a spent budget for authors ends the search."""
     if isinstance(error, BudgetSpent):
         return replace(standing, in_flight=standing.in_flight - 1), Stop(
             "budget_spent", error.message
@@ -137,10 +136,10 @@ def after_author_error(standing: Standing, error: KEvolveError) -> tuple[Standin
 
 
 def after_submit_error(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
-    """The server did not turn a proposal into a node."""
+    """Decide after the server did not turn a proposal into a node."""
     if isinstance(error, UsageError):
         return after_author_error(standing, error)
-    # others took its place: what is left to do, the next answer says
+    # others took its place in the budget: the next answer says what is left to do
     if isinstance(error, BudgetFull):
         return replace(standing, in_flight=standing.in_flight - 1), GoOn()
     if not isinstance(error, EvaluatorUnavailable):

@@ -1,4 +1,4 @@
-"""What a search makes of its device: who waits for a device that does nothing should know it."""
+"""How a search uses its device, so that a user learns of an idle one."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .answers import NOTHING_SPENT
 @dataclass(frozen=True)
 class DeviceUse:
     """Shares of a search's wall time, 0 to 1. Where several kernels are judged at once, one may be
-    checked while another one is timed: idle is then the least that it can be."""
+    checked while another is timed; idle is then a lower bound."""
 
     wall_s: float = 0.0
     """Seconds from the first ask to the last node."""
     timed: float = 0.0
-    """Under the lock of the device, meetings and parameter search included."""
+    """Time under the device lock, including head-to-head timing and parameter search."""
     checked: float = 0.0
-    """Kernels were checked."""
+    """Time in which kernels were checked."""
     idle: float = 0.0
-    """There were kernels to judge, and none was timed or checked: builds, processes that start,
-    inputs that are drawn."""
+    """Time in which kernels waited and none was timed or checked: builds, starting processes,
+    drawing inputs."""
 
 
 NOTHING_USED = DeviceUse()
 
 
 class UseMeter:
-    """Watches one search. clock: seconds, from any beginning."""
+    """Measures one search. clock: seconds since any point."""
 
     def __init__(self, spent: Spent, clock: Callable[[], float] = time.monotonic) -> None:
-        """spent: of the session before the search."""
+        """Start measuring. spent: what the session had spent before the search."""
         self._clock, self._before = clock, spent
         self._began = self._changed = clock()
         self._in_flight = 0
@@ -44,7 +44,7 @@ class UseMeter:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """A kernel waits for its verdict meanwhile."""
+        """Count a kernel as waiting for its verdict during the block."""
         self._count(1)
         try:
             yield
@@ -52,12 +52,12 @@ class UseMeter:
             self._count(-1)
 
     def note(self, evaluated: api.Evaluated) -> None:
-        """A verdict; one that was known costs the device nothing."""
+        """Add a verdict; one from the store used no device time."""
         if not evaluated.cached:
             self._checked_s += evaluated.evaluation.stage_seconds.get("verify", 0.0)
 
     def use(self, spent: Spent = NOTHING_SPENT) -> DeviceUse:
-        """Until now. spent: by the session."""
+        """Return the use so far. spent: what the session has spent."""
         self._count(0)
         wall_s = self._changed - self._began
         timed_s = max(0.0, spent.device_seconds - self._before.device_seconds)

@@ -1,5 +1,5 @@
-"""What happens during a run, as values. The driver emits them in order; whoever listens renders,
-logs or ignores them."""
+"""The events of a run, as values. The driver emits them in order; listeners render, log or ignore
+them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SessionOpened:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is to be beaten: the baselines of each case as screened when the task was opened."""
+    """The baselines of each case, as screened when the task was opened."""
 
     cases: tuple[api.TaskCase, ...]
     notes: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Working:
-    """A sign of life of one slow call. fraction: 0 to 1 of that call."""
+    """Progress of one slow call. fraction: the part of the call that is done, 0 to 1."""
 
     stage: str
     message: str
@@ -41,7 +41,7 @@ class Working:
 
 @dataclass(frozen=True)
 class NodeEvaluated:
-    """A node was inserted. nodes: how many this run has added."""
+    """A node was inserted. nodes: the number that this run has added."""
 
     told: Told
     nodes: int
@@ -49,7 +49,7 @@ class NodeEvaluated:
 
 @dataclass(frozen=True)
 class SkillsLearned:
-    """One sentence: what the last node taught."""
+    """One sentence on what the last node showed."""
 
     node: str
     text: str
@@ -72,7 +72,7 @@ class Remark:
 @dataclass(frozen=True)
 class Terminated:
     """The search is over; re-validation begins. reason: the termination rule, or "author
-    exhausted"; detail: a sentence; use: what the search made of the device."""
+    exhausted"; detail: a sentence; use: how the search used the device."""
 
     reason: str
     detail: str = ""

@@ -1,4 +1,4 @@
-"""One sentence about what a node taught. Pure."""
+"""One sentence about what a node showed; pure functions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WHY = (
 
 
 def lesson(reply: Told, parent_params: Mapping[str, Any] | None = None) -> str:
-    """What the node shows against its parent: by how much, which change, what bounds it, whether
-    the prediction held.
+    """Return what a node shows against its parent: which change, by how much, what bounds it,
+    whether the prediction held.
 
     parent_params: the first parent's parameters, to name only what changed.
     """
@@ -46,7 +46,7 @@ def lesson(reply: Told, parent_params: Mapping[str, Any] | None = None) -> str:
 
 
 def change(reply: Told, parent_params: Mapping[str, Any] | None) -> str:
-    """What was changed: the origin of a start, the parameters that differ, or the hypothesis."""
+    """Return what was changed: the origin of a start, the changed parameters, or the hypothesis."""
     node = reply.node
     if node.origin:
         return f"start from {node.origin}"
@@ -58,7 +58,7 @@ def change(reply: Told, parent_params: Mapping[str, Any] | None) -> str:
 
 
 def prediction(predicted: float | None, observed: float | None) -> str | None:
-    """Whether a predicted effect came true; None where nothing was predicted or measured."""
+    """Return whether a predicted effect came true, None where nothing was predicted or measured."""
     if not predicted or not observed:
         return None
     verdict = "as predicted" if (predicted > 1) == (observed > 1) else "against the prediction"

@@ -1,8 +1,8 @@
-"""The autonomous loop: ask the server, let the author answer, tell the server, until it says that
-the search has ended.
+"""The autonomous loop: take an ask from the server, let the author answer, submit the answer, until
+the server says that the search has ended.
 
-The loop keeps nothing that the server does not keep. Killed at any moment, it goes on from the
-server's tree: asks that were under way are given out again, nodes are there or not there.
+The loop keeps no state that the server does not keep. After being killed at any moment, it goes on
+from the server's tree: unanswered asks are given out again, and a node is complete or absent.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from .options import Options, differences, extended, open_arguments
 from .proposal_budget import ProposalBudget
 from .tools import Tools
 
-PAUSE_S = 0.5  # before an author that failed is asked again
-CANCEL_S = 10.0  # how long a cancelled run may take to stop the jobs it started
+PAUSE_S = 0.5  # before a failed author is asked again
+CANCEL_S = 10.0  # how long a cancelled run may take to stop its jobs
 
 Listener = Callable[[events.Event], None]
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended. nodes: how many it added. ending: None where nothing could be exported;
-    `reason` says why. use: what its search made of the device."""
+    """How a run ended. nodes: the number that it added. ending: None where nothing could be
+    exported; `reason` says why. use: how its search used the device."""
 
     session: api.Session
     reason: str
@@ -58,8 +58,8 @@ class RunOutcome:
 class Driver:
     """One run of one session.
 
-    tools: the server (a `Connection`, or anything with its `call`). author: closed by whoever made
-    it. listen: called with every event in order, on the event loop; it must not block. Concurrency:
+    tools: the server (a `Connection`, or anything with its `call`). author: closed by its maker.
+    listen: called with every event in order, on the event loop; it must not block. Concurrency:
     `run` once per Driver. Cancellation: the jobs of this session are cancelled and their workers
     killed, every finished node stays, and `Options(resume=...)` goes on.
     """
@@ -81,8 +81,8 @@ class Driver:
         self._alone = anyio.Lock()
 
     async def run(self) -> RunOutcome:
-        """Raises the KEvolveError that ended the run without ending the session (evaluator gone,
-        task refused …)."""
+        """Run to the end. Raises the KEvolveError that ended the run without ending the session
+        (evaluator gone, task refused …)."""
         session = await self._open()
         try:
             if session.state not in ("open", "opening"):
@@ -91,15 +91,15 @@ class Driver:
             stop = await self._search(session.id)
             if self._extended and stop.reason == "budget_spent" and not self._standing.nodes:
                 raise UsageError(
-                    f"nothing fits into what {session.id} may spend now: {stop.detail}",
-                    "Allow more, and resume it again.",
+                    f"nothing fits the remaining budget of {session.id}: {stop.detail}",
+                    "Raise the limits and resume it again.",
                 )
             session = await self._server.view(session.id)
             use = self._meter.use(session.spent)
             self._listen(events.Terminated(stop.reason, stop.detail, session.spent, use))
             return replace(await self._finish(session, stop), use=use)
         except anyio.get_cancelled_exc_class():
-            # the end of the server ends them, too
+            # they end with the server, too
             with anyio.move_on_after(CANCEL_S, shield=True), suppress(KEvolveError):
                 await self._server.cancel(session.id)
             raise
@@ -122,15 +122,15 @@ class Driver:
         if resumed and spec is not None and (other := differences(spec, session)):
             self._listen(
                 events.Remark(
-                    f"the open session {session.id} was joined although {other}",
+                    f"joined the open session {session.id}, although {other}",
                     (Action("open_another", "opens another"),),
                 )
             )
         return session
 
     async def _over(self, session: api.Session) -> RunOutcome:
-        """What a session ended with that was over before this run."""
-        reason = f"the session was {session.state} already: {session.reason}".rstrip(": ")
+        """The outcome of a session that had ended before this run."""
+        reason = f"the session was already {session.state}: {session.reason}".rstrip(": ")
         ending = (
             await self._server.finish(session.id, contents=self._options.contents)
             if session.state == "finished"
@@ -146,8 +146,8 @@ class Driver:
             paid = f" ({lost.usd:.4g} US dollars)" if lost.usd else ""
             self._listen(
                 events.Remark(
-                    f"{lost.tokens:,} tokens{paid} went into proposals without a node; the session "
-                    "does not count them"
+                    f"{lost.tokens:,} tokens{paid} were spent on proposals without a node; the "
+                    "session does not count them"
                 )
             )
         if isinstance(self._stop, GiveUp):
@@ -155,11 +155,11 @@ class Driver:
         return self._stop or Stop("stopped")
 
     async def _work(self, session_id: str) -> None:
-        """One of `parallel` equal workers: take an ask, answer it, until somebody decides to
+        """Take asks and answer them, as one of `parallel` equal workers, until one decides to
         stop."""
         while self._stop is None:
             try:
-                # one at a time: an ask taken after the end was announced would stay open
+                # one worker at a time: an ask taken after the announced end would stay open
                 async with self._taking:
                     ask = None if self._stop else await self._take(session_id)
             except KEvolveError as error:
@@ -173,7 +173,7 @@ class Driver:
             self._decide(
                 Stop(
                     "budget_spent",
-                    f"failed proposals have used up the rest of the limit of {limit}",
+                    f"failed proposals have used up the remaining limit of {limit}",
                 )
             )
             return None
@@ -201,7 +201,7 @@ class Driver:
         return batch.asks[0]
 
     async def _answer(self, ask: AskContext) -> None:
-        """Until the ask has its node, or is left to others."""
+        """Work on the ask until it has its node, or is left to others."""
         step: decisions.Step = Again()
         while isinstance(step, Again) and self._stop is None:
             step = await self._try(ask)
@@ -215,7 +215,7 @@ class Driver:
         try:
             proposal = await self._propose(ask)
         except Exhausted as error:
-            # once is enough: it will have nothing for the asks after it, either
+            # reported once: it will have no proposal for later asks either
             if not self._standing.declined:
                 self._listen(events.Remark(f"{ask.id}: {error.message}"))
             self._standing, step = decisions.after_exhausted(self._standing, error)
@@ -240,8 +240,8 @@ class Driver:
         return GoOn()
 
     async def _propose(self, ask: AskContext) -> Proposal:
-        """The author's answer. Where an equal part of what is left was too little: with all of it,
-        once nobody else writes."""
+        """The author's answer. If an equal share of the budget was too little, the author gets all
+        of it once nobody else writes."""
         parallel = max(1, self._options.parallel)
         try:
             return await self._let_write(ask, parallel)
@@ -254,7 +254,7 @@ class Driver:
             return await self._let_write(ask, 1)
 
     async def _let_write(self, ask: AskContext, workers: int) -> Proposal:
-        """The author's answer, its cost noted, also that of a failure."""
+        """The author's answer; its cost is counted, also that of a failure."""
         number, allowance = self._proposal_budget.reserve(workers)
         cost = FREE
         try:
@@ -279,7 +279,7 @@ class Driver:
             self._best = reply.node
 
     def _decide(self, step: decisions.Step) -> None:
-        """The first decision to stop holds."""
+        """Note a decision; the first one to stop holds."""
         if self._stop is None and isinstance(step, (Stop, GiveUp)):
             self._stop = step
 

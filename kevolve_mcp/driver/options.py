@@ -1,4 +1,4 @@
-"""What a run is asked to do, and the arguments of session_open that say so."""
+"""The options of a run, and the arguments of session_open made from them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is asked to do: to open a session, or to go on with one."""
+    """The options of a run: which session to open or to resume, and how."""
 
     session: SessionSpec | None = None
-    """What to open, by paths on the server's machine or by texts; None with `resume`."""
+    """The session to open, by paths on the server's machine or by texts; None with `resume`."""
     resume: str = ""
     """The id of the session to go on with."""
     more: Budget = UNLIMITED
-    """With `resume`: what may be spent on top of what it has spent; nothing named: its own budget
-    holds."""
+    """With `resume`: what the session may spend beyond what it has spent; without limits its own
+    budget holds."""
     parallel: int = 1
-    """Asks in flight at once."""
+    """The number of asks in flight at once."""
     wait_s: float = 20.0
-    """How long one call may wait for a job before it is made again."""
+    """How long one call may wait for a job before it is repeated."""
     contents: bool = False
-    """Whether the outcome holds the package's files, too."""
+    """Whether the outcome includes the package's files."""
 
 
 def open_arguments(spec: SessionSpec) -> dict[str, Any]:
-    """The arguments of session_open that say this; what is as usual is left out."""
+    """Return the arguments of session_open for a spec, without defaults."""
     said: dict[str, Any] = {
         "task_path": spec.task.path,
         "task_source": spec.task.source,
@@ -59,13 +59,13 @@ def _unusual(options: Policy | SearchOptions) -> dict[str, Any]:
 
 
 def limits(budget: Budget) -> dict[str, Any]:
-    """The limits that it sets, by name."""
+    """Return the limits of a budget by name."""
     return {f.name: v for f in fields(budget) if (v := getattr(budget, f.name)) is not None}
 
 
 def extended(budget: Budget, spent: Spent, more: Budget) -> Budget:
-    """The budget of a session that may spend `more` from now on. Evaluations and seconds are named
-    together, as when a session is opened: naming one lifts the other."""
+    """Return the budget of a session that may spend `more` from now on. Evaluations and seconds
+    belong together, as when a session is opened: setting only one lifts the other."""
     kept = limits(budget)
     if more.evaluations is not None or more.seconds is not None:
         kept = {name: v for name, v in kept.items() if name not in ("evaluations", "seconds")}
@@ -75,7 +75,7 @@ def extended(budget: Budget, spent: Spent, more: Budget) -> Budget:
 
 
 def differences(spec: SessionSpec, session: api.Session) -> str:
-    """In what a joined session is not what was asked for, as a phrase; "" where it is."""
+    """Return how a joined session differs from the request, as a phrase; "" for no difference."""
     sentences = []
     for f in fields(Budget):
         wanted, has = getattr(spec.budget, f.name), getattr(session.budget, f.name)

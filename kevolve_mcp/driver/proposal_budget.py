@@ -1,5 +1,5 @@
-"""What a run may still spend on proposals, told to the author before it writes and to the server
-after."""
+"""What a run may still spend on proposals: the author's allowance before it writes, and the cost
+reported to the server after."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .answers import NOTHING_SPENT, UNLIMITED
 
 @dataclass
 class ProposalBudget:
-    """The session's limits of tokens, money and time. The server's count is the truth; what it does
-    not know yet is kept here: `unbilled`, used for proposals that became no node, until the next
-    node carries it along, and `under_way`, told with a node that is being evaluated.
+    """The session's limits of tokens, money and time. The server's count is authoritative; costs
+    that it does not know yet are kept here: `unbilled`, for proposals that became no node, until
+    they are reported with the next node, and `under_way`, reported with a node that is being
+    evaluated.
 
     Several authors share what is left: each allowance is an equal part of it, so that together they
     cannot overspend.
@@ -32,22 +33,22 @@ class ProposalBudget:
     _telling: int = 0
 
     def update(self, spent: Spent) -> None:
-        """The server's count. Answers may overtake each other: one with less is an older one."""
+        """Take over the server's count. Answers may arrive out of order: a lower count is older."""
         if spent.tokens >= self.spent.tokens and spent.usd >= self.spent.usd:
             self.spent, self._known_at = spent, time.monotonic()
 
     def used(self) -> Cost:
-        """Tokens and money in all, as far as anybody knows."""
+        """Return all tokens and money known to be used."""
         return Cost(self.spent.tokens, self.spent.usd) + self.unbilled + self.under_way
 
     def exhausted(self) -> str:
-        """The limit that failed proposals have used up without the server's knowing; "" while there
-        is none."""
+        """Return the limit that failed proposals have used up unknown to the server, "" for
+        none."""
         known = Cost(self.spent.tokens, self.spent.usd)
         return "" if self._over(known) else self._over(known + self.unbilled)
 
     def spoken_for(self) -> bool:
-        """Whether nothing will be left once what is under way is counted."""
+        """Return whether nothing will be left once costs in flight are counted."""
         return bool(self._telling) and bool(self._over(self.used()))
 
     def _over(self, cost: Cost) -> str:
@@ -55,13 +56,13 @@ class ProposalBudget:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is being written or counted, so that what is left is exactly known.
-        (Before, a node may be counted twice for a moment: by the server, and as under way here.)"""
+        """Return whether nothing is being written or counted, so that what is left is known
+        exactly. (Otherwise a node may briefly count twice: in the server, and in flight here.)"""
         return not self._reserved and not self._telling
 
     def reserve(self, workers: int) -> tuple[int, AskAllowance]:
-        """What one proposal may cost, and a number to release it under. workers: how many may ask
-        for one at once."""
+        """Reserve an allowance for one proposal; return a number to release it by, and the
+        allowance. workers: how many may reserve at once."""
         others = list(self._reserved.values())
         parts = max(1, workers - len(others))
         used = self.used()
@@ -77,22 +78,22 @@ class ProposalBudget:
         return self._ids, allowance
 
     def release(self, number: int, cost: Cost) -> None:
-        """The proposal is written, or failed; it cost so much."""
+        """Release a reservation after the proposal was written or failed, at this cost."""
         self._reserved.pop(number)
         self.unbilled += cost
 
     def bill(self) -> Cost:
-        """What to tell the server with the next node."""
+        """Return the cost to report to the server with the next node."""
         bill, self.unbilled = self.unbilled, FREE
         self.under_way += bill
         self._telling += 1
         return bill
 
     def billed(self, bill: Cost, spent: Spent | None) -> None:
-        """The server counted it: its count is now `spent`; None: there was no node, and nothing was
-        counted."""
+        """Settle a bill. spent: the server's new count; None if there was no node, so that nothing
+        was counted."""
         self._telling -= 1
-        # no rest of a subtraction
+        # avoids a remainder of the subtraction
         self.under_way = self.under_way - bill if self._telling else FREE
         if spent is None:
             self.unbilled += bill

@@ -1,4 +1,4 @@
-"""What the loop needs of a server, whatever lies between."""
+"""What the loop needs of a server, whatever the transport."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ ProgressListener = Callable[[str, float], None]  # (message, fraction of the cal
 
 
 class Tools(Protocol):
-    """What the loop needs of a server: call a tool, get its structured content."""
+    """A server's tools, called by name."""
 
     async def call(
         self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None
     ) -> Answer:
-        """Raises the KEvolveError that the server answered with, and Unavailable when there is no
-        server."""
+        """Call a tool. Raises the KEvolveError that the server answered with, and Unavailable when
+        there is no server."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool said."""
+    """The answer of a tool."""
 
     data: dict[str, Any]
     """The structured content."""
     body: str = ""
-    """What a person would read after the verdict."""
+    """The text after the verdict."""
 
     @property
     def text(self) -> str:
-        """Join verdict and body."""
+        """Return verdict and body as one text."""
         return "\n".join(filter(None, (str(self.data.get("verdict", "")), self.body)))

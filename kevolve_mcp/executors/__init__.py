@@ -1,4 +1,4 @@
-"""How a judge is reached: this machine now; other machines behind the same interface."""
+"""How a judge is reached: on this machine, or on others behind the same interface."""
 
 from __future__ import annotations
 

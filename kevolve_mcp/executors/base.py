@@ -1,5 +1,5 @@
-"""How a judge is reached: the one interface between a session and whatever evaluates. An evaluator
-that fails says nothing about the candidate: it is asked again, twice."""
+"""How a judge is reached: the interface between a session and an evaluator. A failure of the
+evaluator says nothing about the candidate, so the call is retried twice."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from kevolve_mcp.errors import EvaluatorUnavailable
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """One sign of life. stage: "queue", "open", "build", "verify", "time" …; message: for a person,
-    without the stage.
+    """Progress of a call. stage: "queue", "open", "build", "verify", "time" …; message: for a
+    person, without the stage.
 
-    fraction: how much of the whole call is done, 0 to 1; it never decreases within one call.
+    fraction: the part of the whole call that is done, 0 to 1; it never decreases within a call.
     """
 
     stage: str
@@ -42,7 +42,7 @@ Progress = Callable[[ProgressEvent], None]
 
 
 class Executor(ABC):
-    """One way to one judge: this machine, another machine, a cluster.
+    """Access to one judge: on this machine, another machine or a cluster.
 
     Ownership. An async context manager: nothing is started before the first call that needs it,
     `close` (or leaving the context) ends every process and connection the executor started. After
@@ -71,8 +71,8 @@ class Executor(ABC):
 
     @abstractmethod
     async def describe(self, *, ceilings: bool = False) -> MachineReport:
-        """What this machine can do and why not the rest. `ceilings` also measures the device
-        (seconds, once per machine)."""
+        """Describe what this machine can do, and why not the rest. `ceilings` also measures the
+        device (seconds, once per machine)."""
 
     @abstractmethod
     async def open_task(
@@ -87,11 +87,11 @@ class Executor(ABC):
     ) -> Task:
         """Import the reference in a worker, examine it, and (if `timed`) time its baselines once.
 
-        Without `timed` it takes a second or two instead of the tens that compiling baselines costs:
-        enough for a check. An executor may answer from what it remembers of an equal task, unless
-        `fresh`: then everything is found out now. source: the task file's text; path: where it lies
-        ("" when it was given as text), for held-out companions and messages. Raises TaskRefused
-        with the line and the fix, Unavailable, EvaluatorUnavailable.
+        Without `timed` it takes a second or two, enough for a check, instead of the tens of seconds
+        that compiling baselines takes. An executor may answer from what it remembers of an equal
+        task, unless `fresh` is set. source: the task file's text; path: its file ("" when it was
+        given as text), for held-out companions and messages. Raises TaskRefused with the line and
+        the fix, Unavailable, EvaluatorUnavailable.
         """
 
     @abstractmethod
@@ -115,17 +115,17 @@ class Executor(ABC):
         *,
         progress: Progress | None = None,
     ) -> HeadToHead:
-        """Build and verify several candidates, and time those that are right in the same rounds.
-        Raises as `evaluate` does."""
+        """Build and verify several candidates, and time the correct ones in the same rounds. Raises
+        as `evaluate` does."""
 
     @abstractmethod
     async def interpreters(self) -> tuple[Interpreter, ...]:
-        """Every Python that was considered for evaluating, in order of preference, with the reason
+        """Return every Python considered for evaluating, in order of preference, with the reason
         for or against it."""
 
     async def devices(self) -> tuple[Device, ...]:
-        """The GPUs that evaluations may use, and who is on them now: not queued behind evaluations.
-        None by default."""
+        """Return the GPUs that evaluations may use and what runs on them now, without queueing
+        behind evaluations. By default there are none."""
         return ()
 
     @abstractmethod
@@ -152,14 +152,14 @@ log = logging.getLogger(__name__)
 
 
 async def tried(ask: Callable[[], Awaitable[T]], progress: Progress) -> T:
-    """Ask, and ask again where the evaluator failed.
+    """Make a call, and retry it when the evaluator fails.
 
     Args:
         ask: One call of an executor.
-        progress: Is told of a failure that is followed by another call.
+        progress: Takes a message before each retry.
 
     Raises:
-        EvaluatorUnavailable: Of the call after the second retry.
+        EvaluatorUnavailable: The second retry failed, too.
     """
     for attempt in range(RETRIES):
         try:

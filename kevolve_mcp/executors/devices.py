@@ -1,5 +1,5 @@
-"""Which GPU an evaluation goes to, where there are several, to which of its judges, and who works
-on a GPU at a time: several evaluations of a search, or one of anything else."""
+"""Which GPU and which of its judges an evaluation goes to, and what may run on a GPU at the same
+time: several evaluations of a search, or a single other call."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from harness.types import Device, Task
 
 @dataclass(frozen=True)
 class Seat:
-    """A GPU and one of its judges, which have numbers. started: whether the judge runs. calls: of
-    ours that it has not answered yet; beside: of ours that the GPU's other judges have not.
-    holds_task: whether it holds the task already."""
+    """A GPU and the number of one of its judges. started: whether the judge runs. calls: our calls
+    that it has not answered yet; beside: those of the GPU's other judges. holds_task: whether it
+    already has the task."""
 
     device: Device
     started: bool = False
@@ -27,23 +27,23 @@ class Seat:
 
 
 # Judges of one GPU that a search keeps busy: while one times, the other builds and checks. On an
-# H100 two of them take 0.67 of the time for a candidate that one takes, and four 0.64: who times
-# waits for the others to pause, and they for it.
+# H100 two of them need 0.67 of the time per candidate that one needs, and four 0.64: the one that
+# times waits for the others to pause, and they wait for it.
 JUDGES = 2
-CORES = 4  # of this machine that each of them needs: its own, one to time on, one to build
-# of a GPU's memory, for all inputs and outputs of a task: each judge holds some twenty sets of them
+CORES = 4  # cores that each of them needs: its own, one to time on, one to build
+# share of a GPU's memory for the inputs and outputs of a task: a judge holds some twenty sets
 MOST_SHARE = 1 / 64
-PLACED = ("cuda",)  # families of targets of which a machine may have several devices
+PLACED = ("cuda",)  # target families of which a machine may have several devices
 
 
 def placed(target: str) -> bool:
-    """Whether a target's evaluations are spread over the devices that are here."""
+    """Return whether a target's evaluations are spread over this machine's devices."""
     return target.strip().lower().partition(":")[0] in PLACED
 
 
 def in_flight(task: Task, device: Device) -> int:
-    """How many candidates of a search a GPU judges at once."""
-    # a task of an older store knows no bytes that are held
+    """Return how many candidates of a search a GPU judges at once."""
+    # a task from an older store does not know the bytes it needs
     tensors = sum(case.bytes_held or case.bytes_min for case in task.cases)
     if tensors > MOST_SHARE * device.memory_bytes:
         return 1
@@ -51,8 +51,8 @@ def in_flight(task: Task, device: Device) -> int:
 
 
 def alike(devices: Sequence[Device], target: str) -> tuple[Device, ...]:
-    """The GPUs that may serve a target: of its architecture, and of one model only, that of the
-    first: figures of different models do not compare."""
+    """Return the GPUs that may serve a target: of its architecture, and of the first one's model
+    only, since figures of different models are not comparable."""
     family, _, arch = target.strip().lower().partition(":")
     fitting = [d for d in devices if family in PLACED and arch in ("", d.arch)]
     return tuple(
@@ -64,9 +64,9 @@ def alike(devices: Sequence[Device], target: str) -> tuple[Device, ...]:
 
 
 def choose(seats: Sequence[Seat]) -> Seat:
-    """The one that is free, or will be soonest: fewest calls, nobody else's programs, no timing of
-    another evaluator, fewest calls to its other judges; then the one that holds the task, then one
-    whose judge runs already, then the lowest index."""
+    """Return the seat that is free, or probably soonest: fewest calls, no other programs, no timing
+    by another evaluator, fewest calls to its other judges; then one that has the task, then one
+    whose judge runs, then the lowest index."""
     return min(
         seats,
         key=lambda s: (
@@ -85,8 +85,8 @@ def _timed_by_others(seat: Seat) -> int:
 
 
 class Turns:
-    """A lock that many share or one has alone. Whoever waits to have it alone is the next: nobody
-    begins to share it meanwhile."""
+    """A shared or exclusive lock. A waiting exclusive holder comes next: no new sharer is admitted
+    before it."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()
@@ -95,7 +95,7 @@ class Turns:
 
     @property
     def free(self) -> bool:
-        """Whether nobody has it or waits for it."""
+        """Return whether nobody holds it or waits for it."""
         return not (self._sharing or self._waiting or self._alone)
 
     @contextlib.asynccontextmanager

@@ -1,5 +1,5 @@
-"""An executor without a judge: deterministic answers scripted by markers in the texts, for tests of
-the floors above.
+"""An executor without a judge, for tests of the floors above: deterministic answers, scripted by
+markers in the texts.
 
 Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 
@@ -10,8 +10,8 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
   "\\n" for a line break
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
 * `wrong=edge`: the case in which an incorrect one is wrong, named with numbers
-* `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status;
-  `open=1`: of its comparisons the clock leaves the verdict open
+* `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status that only
+  a comparison finds; `open=1`: the clock leaves the verdict of its comparisons open
 * `called=1.05`, `dispatch=6.5`: the speed-up of its package as a user calls it, and microseconds
   that finding the kernel takes there
 * `noise=0.4`: half the width of its interval as a part of the speed-up, with the usual processes
@@ -57,9 +57,9 @@ _FAMILIES = ("cpu",)  # of the targets that it pretends to have
 
 
 class FakeExecutor(Executor):
-    """`started`, `evaluated` and `cancelled` hold candidate digests in the order of events, for
-    assertions. Shared by nobody: two executors answer alike because the texts decide. mode: of the
-    target cpu; isolation: the strongest level there is."""
+    """A fake executor. `started`, `evaluated` and `cancelled` hold candidate digests in the order
+    of events, for assertions. Two executors answer alike, since only the texts decide. mode: that
+    of the target cpu; isolation: the strongest level available."""
 
     def __init__(self, mode: Mode = "execute", isolation: IsolationLevel = "namespaces") -> None:
         self.mode = mode

@@ -1,5 +1,5 @@
-"""Finding the Python that evaluates: the user's own, which has torch, rather than ours. What
-enables evaluating where something is missing is said here in the words of every surface."""
+"""Finding the Python that evaluates: the user's own, which has torch, rather than ours. Also the
+advice, shared by every surface, for machines where something is missing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from harness.types import Interpreter
 
 INSTALL_TORCH = (
-    "Install torch into the interpreter that shall evaluate (pip install torch) or beside KEvolve "
+    "Install torch into the interpreter that should evaluate (pip install torch) or beside KEvolve "
     "(pip install 'kevolve-mcp[torch]'), or name one that has it with KEVOLVE_PYTHON."
 )
 USE_LINUX = (
-    "Evaluate on a Linux machine over SSH: its command is ssh, its arguments are HOST uvx "
-    "kevolve-mcp."
+    "Evaluate on a Linux machine over SSH: configure the server with the command ssh and the "
+    "arguments HOST uvx kevolve-mcp."
 )
 
 
@@ -29,24 +29,29 @@ from importlib import metadata
 def version(name):
     try: return metadata.version(name)
     except metadata.PackageNotFoundError: return ""
-print(json.dumps({"python": sys.version.split()[0], "info": list(sys.version_info[:2]), "platform": sys.platform,
-                  "torch": version("torch"), "triton": version("triton")}))
-"""  # noqa: E501
+print(json.dumps({"python": sys.version.split()[0], "info": list(sys.version_info[:2]),
+                  "platform": sys.platform, "torch": version("torch"),
+                  "triton": version("triton")}))
+"""
 
 
 def find_interpreters(
     named: str | None, configured: str, near: Path | None
 ) -> tuple[Interpreter, ...]:
-    """Every candidate in order of preference; the first usable one evaluates.
+    """Return interpreters in order of preference; the first usable one evaluates.
 
-    named: the `python` argument; configured: KEVOLVE_PYTHON; near: the task's file or folder, whose
-    .venv (or one above) counts. An interpreter that was asked for or configured ends the search,
-    usable or not: nobody wants another one silently.
+    An interpreter that was named or configured ends the search, usable or not: it must not be
+    replaced silently.
+
+    Args:
+        named: The `python` argument.
+        configured: KEVOLVE_PYTHON.
+        near: The task's file or folder, whose .venv (or one above it) is considered.
     """
     interpreters: list[Interpreter] = []
     seen: set[tuple[str, str]] = set()
     for path, origin in _places(named, configured, near):
-        # python and python3 of one environment are one
+        # python and python3 of one environment count once
         key = (os.path.realpath(os.path.dirname(path)), os.path.realpath(path))
         if key in seen:
             continue
@@ -78,7 +83,7 @@ def _places(named: str | None, configured: str, near: Path | None) -> Iterator[t
 
 def _probe(path: str, origin: str) -> Interpreter:
     if not os.path.exists(path):
-        return Interpreter(path, origin, False, "there is no such file")
+        return Interpreter(path, origin, False, "the file does not exist")
     try:
         done = subprocess.run(
             [path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=30, check=True
@@ -92,7 +97,7 @@ def _probe(path: str, origin: str) -> Interpreter:
     elif not facts["torch"]:
         reason = f"torch is not installed there; install it with: {path} -m pip install torch"
     elif facts["platform"] != "linux":
-        reason = "evaluating needs Linux; run KEvolve on a Linux machine, for instance over ssh"
+        reason = "evaluation needs Linux; run KEvolve on a Linux machine, for instance over ssh"
     return Interpreter(
         path,
         origin,

@@ -1,4 +1,4 @@
-"""One judge process: started in the user's interpreter, spoken to in JSON lines, ended with its
+"""One judge process: started in the user's interpreter, driven by JSON lines, ended by closing its
 stdin."""
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, 
 
 from .base import Progress, ProgressEvent
 
-_LINE_BYTES = 256 << 20  # a task's text and logs travel in one line
+_LINE_BYTES = 256 << 20  # a task's text and logs are sent in one line
 
 
 async def start_judge(
     python: str, cache: Path, gpu: str = "", core: int | None = None
 ) -> JudgeProcess:
-    """python: the interpreter that runs it. gpu: the UUID of the only GPU it shall see; "" for all
-    that we see. core: see settings.timing_core. Raises Unavailable."""
+    """Start a judge.
+
+    Args:
+        python: The interpreter that runs it.
+        cache: The folder for builds and the judge's files.
+        gpu: The UUID of the only GPU that it sees; "" for all that we see.
+        core: See settings.timing_core.
+
+    Raises:
+        Unavailable: It cannot be started.
+    """
     root = await asyncio.to_thread(_writable_copy, cache)
     code = (
         f"import sys; sys.path.insert(0, {str(root)!r}); from harness.judge.main import main; "
@@ -63,12 +72,12 @@ def _writable_copy(cache: Path) -> Path:
     except OSError as error:
         raise Unavailable(
             f"the cache folder {cache} cannot be written: {error.strerror}",
-            "Builds and the judge's files go there; set KEVOLVE_CACHE to a writable folder.",
+            "It holds builds and the judge's files; set KEVOLVE_CACHE to a writable folder.",
         ) from error
 
 
 class JudgeProcess:
-    """A running judge and the calls in flight."""
+    """A running judge and its calls in flight."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -97,13 +106,13 @@ class JudgeProcess:
             self._calls[number] = (answer, None)
             with contextlib.suppress(EvaluatorUnavailable, KEvolveError):
                 await self._send({"op": "cancel", "id": number})
-                # its processes are dead when the judge answers
+                # when the judge answers, its processes are dead
                 await asyncio.wait([answer], timeout=20)
             raise
         finally:
             self._calls.pop(number, None)
             if answer.done() and not answer.cancelled():
-                answer.exception()  # retrieved, so that a late failure is not reported as forgotten
+                answer.exception()  # retrieved, or asyncio would report it as never retrieved
 
     async def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -161,8 +170,8 @@ def _raised(error: dict[str, str]) -> KEvolveError:
 
 
 def private_copy(cache: Path) -> Path:
-    """A folder that holds only `harness`, copied by content hash, so that nothing of ours or the
-    user's is importable beside it."""
+    """Return a folder that holds only `harness`, copied by content hash, so that no other package
+    of ours or the user's can be imported from it."""
     source = Path(harness.__file__).parent
     root = cache.resolve() / "harness" / evaluator_digest(source)[:16]
     if root.is_dir():
@@ -173,7 +182,7 @@ def private_copy(cache: Path) -> Path:
         target = part / "harness" / file.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
-    with contextlib.suppress(OSError):  # another process was faster with the same content
+    with contextlib.suppress(OSError):  # another process already made the same copy
         part.rename(root)
     shutil.rmtree(part, ignore_errors=True)
     return root

@@ -1,5 +1,5 @@
-"""The judges on this machine: processes in the interpreter of the user's choice, one for each GPU
-where there are several, and more for a GPU in a search."""
+"""The judges on this machine: processes in the user's interpreter, one for each GPU where there are
+several, and further ones per GPU during a search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .judge import JudgeProcess, start_judge
 
 
 class _Place(NamedTuple):
-    """A judge among those of this machine. gpu: the UUID of the only one that it sees, "" for all
+    """Identifies a judge of this machine. gpu: the UUID of the only GPU that it sees, "" for all
     that we see. core: see settings.timing_core."""
 
     gpu: str = ""
@@ -40,20 +40,20 @@ class _Place(NamedTuple):
     core: int | None = None
 
 
-# it describes the machine and evaluates for everything but GPUs
+# the judge that describes the machine and evaluates for all targets but GPUs
 _MAIN = _Place()
 
 
 class LocalExecutor(Executor):
-    """python: the interpreter asked for, or None to search. near: the task's file, whose .venv is
-    considered.
+    """The executor of this machine. python: the interpreter to use, or None to search. near: the
+    task's file, whose .venv is considered.
 
-    A judge works on one thing at a time. With several GPUs each has a judge of its own that sees it
-    alone, started when the others are busy; a call goes to the one that is free. Evaluations of a
-    search go to further judges of the same GPU while the first are busy (`in_flight`): one of them
-    times at a moment, the others build and check between its rounds. Confirmations and comparisons
-    have the GPU to themselves. A judge that died is started again at the next call; the call during
-    which it died raises EvaluatorUnavailable.
+    A judge does one thing at a time. With several GPUs each has its own judge, which sees only that
+    GPU and is started when the others are busy; a call goes to a free one. Evaluations of a search
+    go to further judges of the same GPU while the first are busy (`in_flight`): one of them times,
+    the others build and check between its rounds. Confirmations and comparisons have the GPU to
+    themselves. A judge that died is started again at the next call; the call during which it died
+    raises EvaluatorUnavailable.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class LocalExecutor(Executor):
     ) -> None:
         self._python, self._cache, self._near, self._configured = python, cache, near, configured
         self._judges: dict[_Place, JudgeProcess] = {}
-        # digests of the tasks that a judge was given
+        # digests of the tasks that each judge has
         self._tasks: defaultdict[_Place, set[str]] = defaultdict(set)
-        # calls that a judge has not answered yet
+        # calls that each judge has not answered yet
         self._promised: defaultdict[_Place, int] = defaultdict(int)
         self._turns: defaultdict[str, Turns] = defaultdict(Turns)  # of each GPU
         self._starting = asyncio.Lock()
@@ -157,9 +157,9 @@ class LocalExecutor(Executor):
         *,
         alone: bool = False,
     ) -> Any:
-        """To a judge of the GPU that suits the target best now, or to the main one. spread: the
-        task, for what several judges of a GPU may do at once. alone: nobody else's call is on that
-        GPU meanwhile."""
+        """Send a call to a judge of the GPU that suits the target best now, or to the main judge.
+        spread: the task of a call that several judges of a GPU may do at once. alone: the call has
+        the GPU to itself."""
         there = await self.devices() if placed(target) else ()
         fitting = alike(there, target)
         if not fitting:
@@ -210,12 +210,12 @@ class LocalExecutor(Executor):
             listed = "; ".join(f"{i.path} ({i.origin}): {i.reason}" for i in interpreters)
             if self._python:
                 raise UsageError(
-                    f"the interpreter that was named cannot evaluate: {listed}",
-                    "Name a Python that has torch, e.g. .venv/bin/python, or leave it out: one is "
-                    "then looked for.",
+                    f"the named interpreter cannot evaluate: {listed}",
+                    "Name a Python with torch, e.g. .venv/bin/python, or leave it out to have one "
+                    "searched for.",
                 )
             raise Unavailable(
-                f"no Python that can evaluate was found: {listed}",
+                f"found no Python that can evaluate: {listed}",
                 INSTALL_TORCH,
                 Action("give", "names it for this call", setting="interpreter"),
             )
@@ -223,6 +223,7 @@ class LocalExecutor(Executor):
 
 
 def _place(device: Device, number: int, gpus: int) -> _Place:
-    """Of a judge of one of so many GPUs. The first of each is on the core of its GPU."""
+    """The place of a judge, by its number on its GPU and the number of GPUs. The first judge of
+    each GPU uses that GPU's core."""
     core = device.index + number * gpus if number else None
     return _Place(device.uuid if gpus > 1 else "", number, core)

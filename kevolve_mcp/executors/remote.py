@@ -1,7 +1,7 @@
-"""The judge of another machine, asked over HTTP: one call is one request, and the answer comes as
-lines of JSON, first signs of life, then the result or the error.
+"""The judge of another machine over HTTP: one call is one request, and the answer comes as lines of
+JSON, first progress, then the result or the error.
 
-Only texts cross: the other side reads no file of ours, and of a task nothing that lies beside it.
+Only texts are sent: the other side reads none of our files, also none beside a task.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 JUDGE_PATH = "/judge"
 CONNECT_S = 10.0
 HEARTBEAT_S = 10.0
-"""Between two lines of an answer; without an event it is an empty object."""
+"""Seconds between two lines of an answer; without an event the line is an empty object."""
 READ_S = 6 * HEARTBEAT_S
 
 Operation = Literal[
@@ -44,7 +44,7 @@ Operation = Literal[
 
 @dataclass(frozen=True)
 class JudgeCall:
-    """One request. A task is named by its text: who answers opens it again where it has to."""
+    """One request. A task is named by its text; the other side opens it again if it must."""
 
     operation: Operation
     source: str = ""
@@ -58,20 +58,19 @@ class JudgeCall:
 
 
 class RemoteExecutor(Executor):
-    """An `Executor` whose judge a running server has.
+    """An `Executor` that uses the judge of a running server.
 
     Cancelling a call, or losing the connection, ends its work there. A server that is gone raises
-    Unavailable when the connection is made and EvaluatorUnavailable during a call.
+    Unavailable on connecting and EvaluatorUnavailable during a call.
     """
 
     def __init__(self, url: str, token: str, *, local: bool) -> None:
         """Connect with the first call.
 
         Args:
-            url: Of the judge, ending in JUDGE_PATH.
+            url: The judge's URL, ending in JUDGE_PATH.
             token: The bearer token.
-            local: Whether it is this machine's: then no proxy of the environment sees what stays
-                here.
+            local: Whether it is on this machine: then proxies of the environment are bypassed.
         """
         self._url = url
         self._client = httpx2.AsyncClient(
@@ -133,13 +132,13 @@ class RemoteExecutor(Executor):
         """Make a call.
 
         Args:
-            kind: What the answer is.
+            kind: The type of the answer.
             call: The call.
-            progress: Takes signs of life.
+            progress: Takes progress events.
 
         Raises:
-            KEvolveError: What the other side raised.
-            Unavailable: There is no server, or it speaks otherwise.
+            KEvolveError: The other side raised it.
+            Unavailable: There is no server, or it answers in another form.
             EvaluatorUnavailable: The connection was lost.
         """
         try:
@@ -164,7 +163,7 @@ class RemoteExecutor(Executor):
                         progress(from_json(ProgressEvent, said["event"]))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise Unavailable(
-                f"no server answers at {self._url}: {error}", "Is it running there?"
+                f"no server answers at {self._url}: {error}", "Check that it is running there."
             ) from error
         except httpx2.TransportError as error:
             raise _lost(self._url, str(error) or type(error).__name__) from error
@@ -177,12 +176,12 @@ def _read(url: str, line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _otherwise(url, str(error)) from error
     if not isinstance(said, dict):
-        raise _otherwise(url, f"{line!r:.80} is no object")
+        raise _otherwise(url, f"{line!r:.80} is not an object")
     return said
 
 
 def _refusal(url: str, status: int, body: bytes) -> KEvolveError:
-    """What the server's border said, in the form of all refusals over HTTP."""
+    """The error in a refusal of the server's HTTP layer."""
     try:
         data = json.loads(body)["error"]["data"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -191,13 +190,13 @@ def _refusal(url: str, status: int, body: bytes) -> KEvolveError:
 
 
 def _told(url: str, data: Any) -> KEvolveError:
-    """The error that the other side raised, where it is one."""
+    """The error that the other side raised, if the data is one."""
     if isinstance(data, dict) and all(
         isinstance(text, str)
         for text in (data.get("code"), data.get("message"), data.get("hint", ""))
     ):
         return read_error(data)
-    return _otherwise(url, f"{data!r:.80} is no error")
+    return _otherwise(url, f"{data!r:.80} is not an error")
 
 
 def _lost(url: str, why: str) -> EvaluatorUnavailable:
@@ -206,6 +205,6 @@ def _lost(url: str, why: str) -> EvaluatorUnavailable:
 
 def _otherwise(url: str, why: str) -> Unavailable:
     return Unavailable(
-        f"{url} does not answer as a judge of this version of KEvolve does: {why}",
+        f"{url} does not answer like a judge of this version of KEvolve: {why}",
         "Install the same version on both machines.",
     )

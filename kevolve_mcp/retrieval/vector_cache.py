@@ -1,8 +1,8 @@
-"""Vectors kept in a file, so that a process does not make again what another one made.
+"""Vectors kept in a file, so that a process need not make again what another one made.
 
-One row is one text by one model, found by the hash of both: a changed page costs its own passages
-only, processes may write at once, and one that is killed loses what it had not committed. The file
-may be deleted at any time.
+One row is one text by one model, found by the hash of both: a changed page only costs its own
+passages, processes may write at once, and a killed one only loses what it had not committed. The
+file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _log = logging.getLogger(__name__)
 def vectors(
     file: Path, encoder: Encoder, texts: Sequence[str], goes_on: Callable[[], bool] = lambda: True
 ) -> Vectors | None:
-    """One row a text: those that the file holds, the others made and put there. None once `goes_on`
-    says no. A damaged file is made anew, damaged rows are; where it cannot be written, the vectors
-    are made and not kept."""
+    """Return one row per text, from the file or made and stored there; None once `goes_on` returns
+    false. A damaged file or row is made again; if the file cannot be written, the vectors are made
+    and not kept."""
     import numpy as np
 
     keys = [hashlib.sha256(f"{encoder.identity}\0{text}".encode()).digest() for text in texts]
     rows = _read(file, set(keys), encoder.dimension)
-    # of like length together, since the texts of a batch are filled up to the longest
+    # texts of similar length together, since a batch is padded to its longest text
     missing = sorted(
         (n for n, key in enumerate(keys) if key not in rows), key=lambda n: len(texts[n])
     )
@@ -86,5 +86,5 @@ def _write(file: Path, made: dict[bytes, bytes]) -> None:
             db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
     except (OSError, sqlite3.Error) as error:
         _log.warning(
-            "vectors cannot be kept, so the next process makes them again: %s: %s", file, error
+            "vectors cannot be kept, so the next process will make them again: %s: %s", file, error
         )

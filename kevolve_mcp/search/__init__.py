@@ -1,7 +1,7 @@
-"""Search: (F, π_sel, O, τ) over an insert-only graph, as pure functions. Given a tree, the open
-asks, a random source and the spend, it answers what to expand next, what the author sees of the
-tree, how nodes compare and whether the search is over. Nothing here reads a clock, a file or a
-database; everything is derived from nodes and asks."""
+"""Search: (F, π_sel, O, τ) over an insert-only graph, as pure functions. From a tree, open asks,
+a random source and what was spent it derives what to expand next, what the author sees of the tree,
+how nodes compare and whether the search is over. Nothing here reads a clock, a file or a
+database."""
 
 from .comparison import (
     Change,

@@ -1,8 +1,8 @@
-"""What may be said about one node against another, without mistaking noise for progress.
+"""Comparing nodes without mistaking noise for progress.
 
-Ratios are compared on the log scale. Where two nodes were timed in the same rounds, what these
-rounds say counts; otherwise the 95 % intervals are combined as independent errors (root of the sum
-of squares).
+Ratios are compared on the log scale. Where two nodes were timed in the same rounds, the result of
+these rounds counts; otherwise the 95 % intervals are combined as independent errors (root of the
+sum of squares).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _SAID: dict[Verdict, Change] = {
 
 @dataclass(frozen=True)
 class NodeComparison:
-    """One node over another.
+    """One node against another.
 
     change: improved where the interval of the ratio lies above the margin of the device, regressed
-    where it lies below the margin's inverse, equivalent inside, inconclusive where it reaches
-    across or one of the two was never timed. ratio: F over F, from the same rounds where they met
-    in some; None when one of them has no F. interval: of 95 %; None without a ratio, or when one of
-    them has no interval.
+    where it lies below the margin's inverse, equivalent where it lies between, inconclusive where
+    it crosses one of them or a node was never timed. ratio: F over F, from the same rounds where
+    there were any; None when one of them has no F. interval: 95 %; None without a ratio, or when
+    one of them has no interval.
     """
 
     change: Change
@@ -45,11 +45,11 @@ class NodeComparison:
 
 
 def compare(node: Node, other: Node) -> NodeComparison:
-    """What the measurements say of `node` against `other`.
+    """Compare `node` with `other` by their measurements.
 
-    Where they met in the same rounds, that verdict holds. A node without an interval counts as
-    exact, so that the margin alone decides. Proved correct against not proved correct is improved,
-    whatever the speed.
+    If they were timed in the same rounds, that verdict holds. A node without an interval counts as
+    exact, so that only the margin decides. A node proved correct is improved against one that is
+    not, whatever the speed.
     """
     proved = _proved(node, other)
     if node.score <= 0 or other.score <= 0:
@@ -64,7 +64,7 @@ def compare(node: Node, other: Node) -> NodeComparison:
 
 
 def _proved(node: Node, other: Node) -> Change | None:
-    """What follows where one of the two was not proved correct."""
+    """The change where one of the two was not proved correct."""
     if node.failed and other.failed:
         return "equivalent"
     if node.failed or other.failed:
@@ -82,8 +82,8 @@ def _change(node: Node, other: Node, between: tuple[float, float]) -> Change:
 
 
 def meeting(node: Node, other: Node) -> Meeting | None:
-    """How `node` did against `other` in the same rounds, whichever was told later; None where they
-    were not timed so, or where what was measured since sets their intervals apart."""
+    """Return the result of `node` against `other` in the same rounds, whichever came later; None
+    where there is none, or where their intervals have separated since."""
     if apart(node.span, other.span):
         return None
     if node.met is not None and node.met.other == other.id and node.met.interval is not None:
@@ -97,7 +97,7 @@ def meeting(node: Node, other: Node) -> Meeting | None:
 
 
 def _bounds(node: Node, other: Node) -> tuple[float, float]:
-    """Of the ratio of two nodes that have an F; where neither has an interval both are the
+    """The interval of the ratio of two nodes that have an F; without intervals both ends are the
     ratio."""
     value = node.score / other.score
     down = math.hypot(_half(node, 0), _half(other, 1))
@@ -106,43 +106,43 @@ def _bounds(node: Node, other: Node) -> tuple[float, float]:
 
 
 def _half(node: Node, side: Literal[0, 1]) -> float:
-    """Distance between F and one end of its interval, on the log scale; 0 where unknown."""
+    """The distance between F and one end of its interval on the log scale, 0 where unknown."""
     if node.interval is None or node.interval[side] <= 0:
         return 0.0
     return abs(math.log(node.interval[side] / node.score))
 
 
 def versus_parent(tree: Tree, node: Node) -> NodeComparison:
-    """`compare` with the best of the node's parents; a node without parents is inconclusive."""
+    """Compare a node with the best of its parents; without parents it is inconclusive."""
     parents = [tree.by_id[p] for p in node.parents if p in tree.by_id]
     return compare(node, tree.ranked(parents)[0]) if parents else NodeComparison("inconclusive")
 
 
 def observed(tree: Tree, node: Node) -> float | None:
-    """What a prediction is held against: the ratio to the best parent, or F itself where the parent
-    is the baseline."""
+    """Return the figure to compare a prediction with: the ratio to the best parent, or F itself
+    where the parent is the baseline."""
     if not node.parents or node.parents == (ROOT,):
         return node.fitness or None
     return versus_parent(tree, node).ratio
 
 
 def undominated(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The correct nodes that no other dominates, in the order given: those that a confirmation may
-    still tell apart."""
+    """Return the correct nodes that no other dominates, in the order given: a confirmation may
+    still tell them apart."""
     correct = [n for n in nodes if not n.failed]
     return tuple(n for n in correct if not any(_dominates(other, n) for other in correct))
 
 
 def _dominates(node: Node, other: Node) -> bool:
-    """Whether nothing speaks for `other`: it is clearly slower and not the only eligible one."""
+    """Whether `other` is clearly slower and not the only eligible one of the two."""
     return compare(node, other).change == "improved" and (node.eligible or not other.eligible)
 
 
 def progress(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes that moved the best beyond noise when they were inserted, in that order.
+    """Return the nodes that improved the best beyond noise when they were inserted, in that order.
 
-    Each is compared with the last of them and not with the best of the moment, so small steps add
-    up and lucky ones do not.
+    Each is compared with the previous of these nodes, not with the best at that time, so that small
+    steps add up and lucky ones do not.
     """
     steps: list[Node] = []
     for node in nodes:
@@ -156,8 +156,8 @@ def progress(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def stalled_for(nodes: Sequence[Node]) -> int:
-    """How many nodes of authors were evaluated since the best last moved beyond noise; all of them
-    if it never did. Settings that parameter search tried say nothing of whether authors have
+    """Return the number of authors' nodes since the best last improved beyond noise, or of all if
+    it never did. Nodes of parameter search do not count: they do not show whether authors have
     ideas."""
     steps = progress(nodes)
     since = steps[-1].seq if steps else 0

@@ -12,20 +12,20 @@ from harness.types import CaseResult, eligible, fitness
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one evaluation. latency_us: weighted mean over the cases, microseconds. roofline_fraction:
-    the smallest achieved fraction of the measured ceiling over the cases. None where a case lacks
-    the figure."""
+    """Figures of one evaluation. latency_us: weighted mean over the cases, microseconds.
+    roofline_fraction: the smallest achieved fraction of the measured ceiling over the cases. None
+    where a case lacks the figure."""
 
     latency_us: float | None = None
     roofline_fraction: float | None = None
 
 
 def interval(cases: Sequence[CaseResult]) -> tuple[float, float] | None:
-    """The interval of F from the cases' 95 % intervals: exp(sum of w_c * ln(bound_c)), for either
-    bound.
+    """Return the interval of F from the cases' 95 % intervals: exp(sum of w_c * ln(bound_c)) for
+    each bound.
 
-    Adding the bounds holds whatever the correlation between cases (they share one machine and
-    moment), so it is never too narrow. None when F is None or 0, or when a timed case has no
+    Adding the bounds is valid for any correlation between cases (they share one machine and time),
+    so the interval is never too narrow. None when F is None or 0, or when a timed case has no
     interval.
     """
     if not fitness(cases):
@@ -42,7 +42,7 @@ def interval(cases: Sequence[CaseResult]) -> tuple[float, float] | None:
 
 
 def figures(cases: Sequence[CaseResult]) -> Figures:
-    """What latency and roofline goals are held against; held-out cases do not count."""
+    """Return the figures for latency and roofline goals, without held-out cases."""
     seen = [c for c in cases if not c.held_out and c.weight > 0]
     latencies = [c.latency_us for c in seen if c.latency_us is not None]
     rooflines = [c.roofline_fraction for c in seen if c.roofline_fraction is not None]

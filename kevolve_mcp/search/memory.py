@@ -1,10 +1,10 @@
-"""Memory operators: what of the tree the author of the next candidate sees, and the rule that
-chooses among them.
+"""Memory operators: the part of the tree that the author of the next candidate sees, and the rule
+that chooses an operator.
 
-none: no kernel, a clean slate. parent: the trajectory from the root to the parent. siblings: what
-was already made from the same parents. both: the two together. Failures are never left out of what
-an operator covers: they are negative memory. Whoever sees anything also learns, more briefly, how
-the rest of the tree turned out; who drafts learns that alone, so that a draft is of another kind.
+none: no kernel, a clean slate. parent: the trajectory from the root to the parent. siblings: the
+earlier children of the same parents. both: the two together. Failures within an operator's scope
+are never left out: they are negative memory. An author that sees any node also gets a short summary
+of the rest of the tree; for a draft the summary is all, so that the draft is of another kind.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PATIENCE = 8  # evaluated nodes without progress before the stagnation rule sets
 class History:
     """Node ids, each list in the order of insertion.
 
-    trajectory: root to parent, the parent included; for two parents, both trajectories. siblings:
-    earlier children of the same parents (for a draft, the other roots). failures: what did not
-    work, namely the failed nodes of both lists and the failed attempts that left the trajectory.
-    elsewhere: of every other lineage the best correct node, and all other failures of authors.
+    trajectory: from the root to the parent, inclusive; for two parents, both trajectories.
+    siblings: earlier children of the same parents (for a draft, the other roots). failures: the
+    failed nodes of both lists and failed attempts that branch off the trajectory. elsewhere: the
+    best correct node of every other lineage, and all other failures of authors.
     """
 
     trajectory: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class History:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Every node the author sees in full, once."""
+        """Return every node that the author sees in full, once."""
         return tuple(dict.fromkeys((*self.trajectory, *self.siblings, *self.failures)))
 
 
@@ -66,8 +66,9 @@ def history(tree: Tree, expansion: Expansion) -> History:
 
 
 def _elsewhere(tree: Tree, parents: Sequence[str], shown: set[str]) -> set[str]:
-    """A lineage is what hangs on one branch that leaves the trajectories of the parents, or is a
-    root of its own. Settings that parameter search tried are no lineage."""
+    """The best node of each other lineage, and other failures. A lineage is a branch off the
+    trajectories of the parents, or another root with its descendants, without the settings that
+    parameter search tried."""
     own = {n.id for parent in parents for n in tree.trajectory(parent)}
     lineages: dict[str, list[Node]] = {}
     for node in tree.nodes:
@@ -94,14 +95,14 @@ def decide(
 ) -> MemoryOperator:
     """The memory operator for the next child of `parents` in `role`.
 
-    Drafts and starts see nothing. A repair sees the way to the failure, and after a failed attempt
-    also that attempt. Tuning sees which settings were tried. A crossover sees both ways. An
-    improvement sees the trajectory, and as soon as the parent has children those too, lest the
-    author repeat them.
+    Drafts and starts see nothing. A repair sees the trajectory to the failure, and earlier attempts
+    to fix it. Tuning sees which settings were tried. A crossover sees both trajectories. An
+    improvement sees the trajectory and the parent's children, so that the author does not repeat
+    them.
 
-    Stagnation: once `stalled_for` nodes (fitness.stalled_for) reach `patience`, improvements take
-    turns between a clean slate, siblings without the trajectory that led here, and both. Open asks
-    move the turn on, so that several authors who ask at once are not all sent the same way.
+    Stagnation: once `stalled_for` nodes (comparison.stalled_for) reach `patience`, improvements
+    alternate between a clean slate, siblings without the trajectory, and both. Open asks advance
+    the turn, so that authors who ask at once do not all get the same operator.
     """
     if role in ("draft", "start"):
         return "none"

@@ -1,4 +1,4 @@
-"""One candidate of a search: what became of it, and how it did against the best of its moment."""
+"""One candidate of a search: its results, and its comparison with the best node of its time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from harness.types import Status, Target, Verdict
 
 from .provenance import NOBODY, PARAMETER_SEARCH, AuthorId, Origin
 
-MARGIN = Target("cpu").margin  # of a node whose device is not known: the widest one
-MOST_PREDICTED = 1_000_000  # a speed-up beyond it is a slip or an infinity, not a forecast
+MARGIN = Target("cpu").margin  # for a node whose device is not known: the widest one
+MOST_PREDICTED = 1_000_000  # a larger speed-up is a slip or an infinity, not a forecast
 
 Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """How a node did in the same rounds as `other`, which was the best when it was told.
+    """A node's result in the same rounds as `other`, the best node when this one was submitted.
 
-    ratio: time of `other` / time of the node, above 1 where the node is faster; interval: of 95 %;
-    both None where they could not be timed together, which `note` explains. verdict: of the node;
+    ratio: time of `other` / time of the node, above 1 where the node is faster; interval: 95 %;
+    both None where they could not be timed together, which `note` explains. verdict: the node's;
     None where the figures over the baseline have to decide.
     """
 
@@ -32,24 +32,24 @@ class Meeting:
 
     @property
     def won(self) -> bool:
-        """Whether the node is certainly the faster one."""
+        """Return whether the node is certainly faster."""
         return self.verdict == "faster"
 
 
 @dataclass(frozen=True)
 class Node:
-    """id: "n17" with seq 17. fitness: None where nothing was timed, 0.0 for anything not proved
-    correct.
+    """A node. id: "n17" with seq 17. fitness: None where nothing was timed, 0.0 for anything not
+    proved correct.
 
     parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where
-    known. author: who handed it in. origin: where a start came from, None for a node that the
-    search made. predicted_speedup: the author's forecast of F as a factor on the
-    parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {}
-    where none are known. seconds/device_seconds: what the evaluation cost. approved_by: who let it
-    pass; one that needs a review then counts as correct. met: the comparison with the best node of
-    the moment, None where none was needed. margin: of the device that timed it; ratios nearer to 1
-    are no progress. refuted: the evaluation that proved it wrong when it was confirmed, "" for
-    none; it may not win then, whatever the search found.
+    known. author: who submitted it. origin: where a start came from, None for a node that the
+    search made. predicted_speedup: the author's forecast of F as a factor on the parent's (on 1
+    without a parent). tunables: the choices in the candidate's TUNABLES, {} where none are known.
+    seconds/device_seconds: the cost of the evaluation. approved_by: who approved it; a node that
+    needs a review then counts as correct. met: the comparison with the best node at that time, None
+    where none was needed. margin: that of the timing device; ratios closer to 1 are no progress.
+    refuted: the evaluation that proved it wrong in a confirmation, "" for none; a refuted node
+    cannot win.
     """
 
     id: str
@@ -84,32 +84,33 @@ class Node:
 
     @property
     def failed(self) -> bool:
-        """Whether the candidate was not proved correct. A correct node may still be slow."""
+        """Return whether the candidate was not proved correct. A correct node may still be
+        slow."""
         return self.status != "correct"
 
     @property
     def automatic(self) -> bool:
-        """Whether parameter search made it, and no author."""
+        """Return whether parameter search made it instead of an author."""
         return self.author == PARAMETER_SEARCH
 
     @property
     def family(self) -> str:
-        """Equal for nodes that differ only in parameters; the candidate itself where the structure
-        is not known."""
+        """Return a key that is equal for nodes that differ only in parameters; the candidate where
+        the structure is not known."""
         return self.structure or self.candidate
 
     @property
     def score(self) -> float:
-        """F as measured; 0 where unproved or untimed. Nodes are ordered by what is known of them
-        (`ranking`), never by this."""
+        """Return F as measured, 0 where unproved or untimed. Nodes are never ordered by it, but by
+        `ranking`."""
         return self.fitness or 0.0
 
     @property
     def assured(self) -> float:
-        """The lower end of F's interval, F itself where none is known."""
+        """Return the lower end of F's interval, F itself where none is known."""
         return min(self.score, self.interval[0]) if self.interval is not None else self.score
 
     @property
     def span(self) -> tuple[float, float]:
-        """F's interval, F itself at both ends where none is known."""
+        """Return F's interval, F at both ends where none is known."""
         return self.interval or (self.score, self.score)

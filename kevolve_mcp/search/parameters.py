@@ -1,4 +1,4 @@
-"""Parameter search: which node's TUNABLES are tried next without an author, how much of the budget
+"""Parameter search: which node's TUNABLES to try next without an author, how much of the budget
 that may take, and what it found."""
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from .node import Node
 from .termination import room
 from .tree import Ask, Tree
 
-SETTINGS = 8  # tried of one structure: its author may know better than more of them
-# of what is known of the best: parameters rarely make up for more, and another structure deserves
-# the time
+SETTINGS = 8  # tried per structure: beyond them its author may know better
+# fraction of the best node's known F: parameters rarely make up for more, and another structure
+# deserves the time
 BEHIND = 0.5
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What parameter search did for one structure. node: whose parameters were searched. settings:
-    how many were tried. best: the best correct one of them, None without one."""
+    """The results of parameter search for one structure. node: the node whose parameters were
+    searched. settings: the number tried. best: the best correct node among them, None without
+    one."""
 
     node: Node
     settings: int
@@ -29,8 +30,8 @@ class Searched:
 
 
 def next_to_tune(tree: Tree) -> Node | None:
-    """The best node of the structure whose parameters are to be searched next: correct and timed,
-    not far behind, with settings that nothing has tried; None where nothing is left."""
+    """Return the node whose parameters to search next: the best of its structure, correct and
+    timed, not far behind the best, with untried settings; None where there is none."""
     best = tree.best()
     seen: set[str] = set()
     for node in tree.frontier():
@@ -57,8 +58,8 @@ def affordable(
     open_asks: Sequence[Ask],
     measuring: int = 0,
 ) -> bool:
-    """Whether one more setting fits: into `share` of each limit of the budget, beside the asks that
-    authors may still answer and what is being measured (see `room`)."""
+    """Return whether one more setting fits into `share` of each limit of the budget, beside open
+    asks and running measurements (see `room`)."""
     if share <= 0 or budget.exceeded(spent) is not None:
         return False
     own = [n for n in tree.nodes if n.automatic]
@@ -72,7 +73,7 @@ def affordable(
 
 
 def searched(tree: Tree) -> tuple[Searched, ...]:
-    """Of each structure that was searched, the one that was searched last first."""
+    """Return the results of each searched structure, the last searched first."""
     rows = []
     for family in tree.families.values():
         own = [n for n in family if n.automatic]

@@ -1,6 +1,6 @@
-"""Who writes kernels, and where those came from that nobody of a session wrote.
+"""Who writes kernels, and where kernels came from that no author of the session wrote.
 
-`str` of each is the text for people, the only one there is.
+`str` of each value is the text for people, and its only text.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class AuthorId:
-    """Whoever answers asks. Equal values are one author, who has read what it was given."""
+    """An author of answers to asks. Equal values are one author, who has read what it was given."""
 
     name: str = ""
-    """As its client calls it, "" where it has no name."""
+    """Its client's name, "" without one."""
     host: str = ""
-    """Where the process runs that speaks for it (name, boot and pid namespace), "" for none."""
+    """The machine of its process (name, boot and pid namespace), "" without a process."""
     pid: int = 0
     started: int = 0
-    """Clock ticks since boot, so that a pid that is used again is another process."""
+    """The start of its process in clock ticks since boot, so that a reused pid is recognized."""
 
     def __str__(self) -> str:
         return self.name or "somebody"
 
 
 NOBODY = AuthorId()
-"""Holds the asks that are free."""
+"""The holder of free asks."""
 PARAMETER_SEARCH = AuthorId("parameter search")
-"""Settings are tried under this name while an author thinks."""
+"""The author of settings that are tried while authors write."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Origin:
 
     kind: Literal["user_file", "skill", "task"]
     name: str = ""
-    """Of the skill or the similar task."""
+    """The name of the skill or the similar task."""
 
     def __str__(self) -> str:
         return "user file" if self.kind == "user_file" else f"{self.kind}: {self.name}"
@@ -48,7 +48,7 @@ USER_FILE = Origin("user_file")
 
 @dataclass(frozen=True)
 class StartKernel:
-    """The kernel that an ask of role "start" wants handed in."""
+    """The kernel to submit for an ask of role "start"."""
 
     candidate: str
     """Its digest."""
@@ -58,7 +58,7 @@ class StartKernel:
 
 @dataclass(frozen=True)
 class LentKernel:
-    """A kernel of a similar task that an ask shows, as it was when it was chosen."""
+    """A kernel for a similar task that an ask shows, with its figures when it was chosen."""
 
     session: str
     node: str

@@ -1,5 +1,5 @@
-"""The one order of nodes: by what is known of them, and never by a median, of which the highest one
-is a lucky one."""
+"""The order of nodes: by a lower bound of F, never by the measured median, since the highest median
+of many is probably lucky."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from .node import Meeting, Node
 
 
 def standings(nodes: Iterable[Node]) -> dict[str, float]:
-    """What is known of each node, by id: that F is at least so much.
+    """Return the standing of each node by id: a lower bound of its F.
 
-    It is the lower end of F's interval, or what is known of the one that it met in the same rounds
-    times the lower end of their ratio, whichever says more, within F's interval. Where it did not
-    win, no more than is known of that one, and less where it lost: the winner of a meeting stands
-    above the loser, and who was not told apart from the best stays behind it.
+    It is the lower end of F's interval or, if higher and within F's interval, the standing of the
+    node that it was timed against in the same rounds times the lower end of their ratio. A node
+    that did not win has at most the standing of the other, and less if it lost. So the winner of a
+    head-to-head ranks above the loser, and a node that was not told apart from the best ranks
+    behind it.
     """
     assured: dict[str, float] = {}
     earlier: dict[str, Node] = {}
@@ -23,7 +24,7 @@ def standings(nodes: Iterable[Node]) -> dict[str, float]:
         value, met = node.assured, _met(node, earlier)
         if met is not None:
             base, (low, high) = assured[met.other], met.interval or (0.0, 1.0)
-            # a chain of wins proves no more than was measured of the last
+            # a chain of wins proves no more than the last one's measured interval
             most = max(node.span[1], math.nextafter(base, math.inf))
             value = max(value, min(base * low, most))
             if not met.won:
@@ -34,7 +35,7 @@ def standings(nodes: Iterable[Node]) -> dict[str, float]:
 
 
 def losses(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
-    """To whom each node lost in the same rounds, by id; those alone that lost."""
+    """Return the nodes to which each node lost in the same rounds, by id, for nodes that lost."""
     winners: dict[str, tuple[str, ...]] = {}
     earlier: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda n: n.seq):
@@ -47,8 +48,8 @@ def losses(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
 
 
 def _met(node: Node, earlier: Mapping[str, Node]) -> Meeting | None:
-    """The meeting of a node that counts: with one that may win, and not set apart from it by what
-    was measured since."""
+    """The head-to-head of a node, if it counts: against a node that may win, and whose interval has
+    not separated from it since."""
     met = node.met
     other = earlier.get(met.other) if met is not None else None
     if met is None or other is None or met.verdict is None:
@@ -57,21 +58,22 @@ def _met(node: Node, earlier: Mapping[str, Node]) -> Meeting | None:
 
 
 def able(node: Node) -> bool:
-    """Whether a node may win: correct, timed, and without a regression in a protected case."""
+    """Return whether a node may win: correct, timed, not refuted, and without a regression in a
+    protected case."""
     return node.eligible and node.score > 0
 
 
 def champion(nodes: Iterable[Node]) -> Node | None:
-    """The best of those that may win; None without one."""
+    """Return the best node that may win, None without one."""
     some = tuple(nodes)
     return first(some, standings(some))
 
 
 def first(nodes: Iterable[Node], known: Mapping[str, float]) -> Node | None:
-    """The `champion`, by what is known of the nodes."""
+    """Return the `champion` by standings that are already computed."""
     return min(filter(able, nodes), key=lambda n: (-known[n.id], n.seq), default=None)
 
 
 def apart(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether two intervals have nothing in common."""
+    """Return whether two intervals are disjoint."""
     return one[0] > other[1] or other[0] > one[1]

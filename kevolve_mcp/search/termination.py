@@ -1,4 +1,4 @@
-"""τ: when a search ends, and why, in a sentence for the person who reads it."""
+"""τ: when a search ends, and why, in a sentence for the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tree import Ask, Tree
 Reason = Literal["goal_reached", "roofline_reached", "stalled", "budget_spent"]
 
 STALL_AFTER = 20  # evaluated nodes without progress
-# of the measured ceiling in every case: what is left is within the noise of the ceiling itself
+# fraction of the measured ceiling in every case: the rest is within the noise of the ceiling itself
 ROOFLINE = 0.95
 
 _UNITS = {
@@ -31,7 +31,7 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Termination:
-    """reason: a code to branch on. sentence: why, with the numbers."""
+    """The end of a search. reason: a code. sentence: the reason with its numbers."""
 
     reason: Reason
     sentence: str
@@ -48,19 +48,17 @@ def terminate(
     stall_after: int | None = STALL_AFTER,
     roofline_fraction: float | None = ROOFLINE,
 ) -> Termination | None:
-    """Whether the search is over; None while it is not.
+    """Return why the search is over, None while it is not.
 
-    A speed-up is reached when it is known of the best node (`ranking.standings`), not when its
-    median says so.
+    A speed-up goal is reached by the best node's standing (`ranking.standings`), not by its median.
 
     best: `fitness.figures` of the evaluation of `tree.best()`; without it latency and roofline
     goals are never reached. stall_after: evaluated nodes without progress beyond noise, failures
-    included; None to go on for ever. roofline_fraction: the achieved fraction of the
-    ceiling, in every case, at which any goal is done; None for never. Open asks do not keep a
-    search alive; the sentence mentions them, and what they yield is still recorded, unless the
-    evaluations are spent.
+    included; None to never stall. roofline_fraction: the achieved fraction of the ceiling, in every
+    case, that satisfies any goal; None for never. Open asks do not keep a search going; the
+    sentence mentions them, and their results are still recorded, unless the evaluations are spent.
 
-    For a given tree, a search that is over stays over, for the same reason, however much more is
+    For a given tree, a search that is over stays over for the same reason, however much more is
     spent.
     """
     node = tree.best()
@@ -81,19 +79,19 @@ def terminate(
         else f"{count} asks are still open; their results"
     )
     full = budget.evaluations is not None and spent.evaluations >= budget.evaluations
-    then = "would have no place in the budget" if full else "will be recorded"
+    then = "would exceed the budget" if full else "will be recorded"
     return Termination(termination.reason, f"{termination.sentence} {still} {then}.")
 
 
 def no_winner(correct: int) -> str:
-    """Why there is no best node among so many correct ones: what regresses a protected case cannot
-    win, however fast, nor can what a confirmation proved wrong."""
+    """Return why there is no best node. correct: the number of correct nodes, none of which may
+    win because it regresses a protected case or was refuted by a confirmation."""
     if correct == 0:
         return "no candidate was proved correct"
     if correct == 1:
-        return "the one correct candidate regresses a protected case, or was not confirmed"
+        return "the only correct candidate regresses a protected case or was not confirmed"
     return (
-        f"each of the {correct} correct candidates regresses a protected case, or was not confirmed"
+        f"each of the {correct} correct candidates regresses a protected case or was not confirmed"
     )
 
 
@@ -103,8 +101,8 @@ def _no_winner(tree: Tree) -> str:
 
 
 def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask], measuring: int = 0) -> int | None:
-    """How many more asks fit the evaluation budget when every open one is answered; None where it
-    is unlimited. measuring: nodes that are being measured, of no ask among these."""
+    """Return how many more asks fit the evaluation budget if every open one is answered, None where
+    it is unlimited. measuring: nodes being measured that answer none of these asks."""
     if budget.evaluations is None:
         return None
     return max(0, budget.evaluations - spent.evaluations - measuring - len(open_asks))
@@ -114,13 +112,13 @@ def _goal(node: Node, known: float, goal: Goal, best: Figures) -> Termination | 
     if goal.kind == "speedup" and known >= goal.value:
         return Termination(
             "goal_reached",
-            f"Goal reached: {_name(node)}, certainly at least {times(known)}, against the "
-            f"{goal.value:g}x that was asked for.",
+            f"Goal reached: {_name(node)}, certainly at least {times(known)}; the goal was "
+            f"{goal.value:g}x.",
         )
     if goal.kind == "latency_us" and best.latency_us is not None and best.latency_us <= goal.value:
         text = (
-            f"Goal reached: {node.id} takes {latency(best.latency_us)} (weighted mean), "
-            f"{goal.value:g} us were asked for."
+            f"Goal reached: {node.id} takes {latency(best.latency_us)} (weighted mean); the goal "
+            f"was {goal.value:g} us."
         )
         return Termination("goal_reached", text)
     if (
@@ -130,7 +128,7 @@ def _goal(node: Node, known: float, goal: Goal, best: Figures) -> Termination | 
     ):
         text = (
             f"Goal reached: {node.id} is at {share(best.roofline_fraction)} of the ceiling in its "
-            f"worst case, {share(goal.value)} was asked for."
+            f"worst case; the goal was {share(goal.value)}."
         )
         return Termination("goal_reached", text)
     return None
@@ -179,23 +177,24 @@ def _budget(tree: Tree, node: Node | None, budget: Budget, spent: Spent) -> Term
             budget.seconds - spent.seconds,
         )
         text = (
-            f"Budget spent: {used}; in the {_amount(left)} that are left no node fits, which takes "
-            f"up to {_amount(longest)}."
+            f"Budget spent: {used}; a node takes up to {_amount(longest)}, more than the "
+            f"{_amount(left)} left."
         )
         return Termination("budget_spent", f"{text} {outcome}")
     return None
 
 
 def _seconds(tree: Tree, spent: Spent) -> float:
-    """What a node can take: one that would mostly lie beyond the limit is not begun. The second
-    longest evaluation so far, which another node never makes less (what is over stays over), and no
-    more than was spent at all: answers from the store cost nothing."""
+    """The seconds that a node may take; a node that would mostly exceed the limit is not begun. It
+    is the second longest evaluation so far, which further nodes never reduce (so that a search that
+    is over stays over), but no more than all seconds spent, since answers from the store cost
+    nothing."""
     taken = sorted((n.seconds for n in tree.nodes), reverse=True)
     return min(taken[1], spent.seconds) if len(taken) > 1 else 0.0
 
 
 def _amount(value: float) -> str:
-    """Whole where that is exact enough."""
+    """The value, rounded to a whole number where that is exact enough."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
 

@@ -1,4 +1,4 @@
-"""For whoever writes a selection policy: a conformance suite to inherit, and random trees to try a
+"""For authors of selection policies: a conformance suite to inherit, and random trees to try a
 policy on.
 
     from kevolve_mcp.search.testing import PolicyConformance
@@ -48,9 +48,8 @@ _FOREIGN: tuple[dict[str, Any], ...] = (
 
 
 def random_tree(rng: random.Random, size: int) -> tuple[Tree, tuple[Ask, ...]]:
-    """A tree of `size` nodes and its open asks: every status, crossovers, starts, nodes told
-    without an ask, asks that were abandoned, asks answered late, and annotations that no policy
-    here wrote."""
+    """Return a tree of `size` nodes and its open asks: with every status, crossovers, starts, nodes
+    without an ask, abandoned asks, asks answered late, and foreign annotations."""
     nodes: list[Node] = []
     asks: list[Ask] = []
     waiting: list[Ask] = []
@@ -122,12 +121,12 @@ def _random_node(rng: random.Random, nodes: Sequence[Node], seq: int, ask: Ask |
 def unmet(
     tree: Tree, open_asks: Sequence[Ask], chosen: Sequence[Expansion], n: int
 ) -> tuple[str, ...]:
-    """What of the contract of `SelectionPolicy.select` an answer breaks, one sentence each."""
+    """Return how an answer breaks the contract of `SelectionPolicy.select`, one sentence each."""
     breaches = []
     if len(chosen) > n:
         breaches.append(f"{len(chosen)} expansions where at most {n} were asked for")
     if not chosen and not open_asks:
-        breaches.append("no expansion although nothing is open: the search would stand still")
+        breaches.append("no expansion although no ask is open: the search would stop")
     for e in chosen:
         parents = [tree.by_id.get(p) for p in e.parents]
         failed = [p.id for p in parents if p is not None and p.failed]
@@ -136,7 +135,7 @@ def unmet(
         if len(set(e.parents)) < len(e.parents):
             breaches.append(f"the same parent twice: {e}")
         if e.role == "start":
-            breaches.append(f"starts are the session's to give: {e}")
+            breaches.append(f"only the session gives starts: {e}")
         expected = {
             "draft": (0,),
             "crossover": (2,),
@@ -149,14 +148,14 @@ def unmet(
         if e.role == "draft" and e.memory != "none":
             breaches.append(f"a draft is independent and has no memory: {e}")
         if bool(failed) != (e.role == "repair") and None not in parents:
-            breaches.append(f"repair is for failed nodes, and they for repair alone: {e}")
+            breaches.append(f"only failed nodes are repaired, and they are only repaired: {e}")
         if json.loads(json.dumps(e.annotations)) != e.annotations:
             breaches.append(f"annotations must survive JSON unchanged: {e}")
     return tuple(breaches)
 
 
 def as_asks(chosen: Sequence[Expansion], seq: int) -> tuple[Ask, ...]:
-    """The asks that a session makes of a policy's answer, the first with this seq."""
+    """Return the asks that a session makes from a policy's answer, the first with this seq."""
     return tuple(
         Ask(seq + i, e.parents, e.memory, e.role, dict(e.annotations), e.why)
         for i, e in enumerate(chosen)
@@ -164,14 +163,14 @@ def as_asks(chosen: Sequence[Expansion], seq: int) -> tuple[Ask, ...]:
 
 
 class PolicyConformance:
-    """Inherit as class Test…, give `policy`. Each test states one clause of SelectionPolicy's
-    contract."""
+    """The conformance tests: inherit as class Test… and provide `policy`. Each test checks one
+    clause of SelectionPolicy's contract."""
 
     seeds = range(60)
 
     def policy(self) -> SelectionPolicy:
         """A fresh instance of the policy under test."""
-        raise AssertionError("give the policy under test: override policy()")
+        raise AssertionError("provide the policy under test: override policy()")
 
     def situations(self) -> Iterator[tuple[Tree, tuple[Ask, ...], int, int]]:
         """Trees, open asks, n and seeds, from the empty tree on."""

@@ -1,7 +1,7 @@
-"""The search tree: insert-only nodes and asks, and the questions one can put to them.
+"""The search tree: insert-only nodes and asks, and queries on them.
 
-All search state is derived from nodes and asks; nothing here changes after it was inserted, so a
-tree loaded from the store after a crash is the tree that was.
+All search state is derived from nodes and asks. Nothing changes after it was inserted, so a tree
+loaded from the store after a crash is the same tree.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MemoryOperator = Literal["none", "parent", "siblings", "both"]
 
 @dataclass(frozen=True)
 class Ask:
-    """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it
-    the ask may be given again. taken: when its present author took it, None while it is free.
-    why: one sentence for who reads it. start: what an ask of role "start" wants; lent: a kernel of
-    a similar task that it shows."""
+    """One request for a next candidate. lease_until: when the ask may be given to another author
+    (seconds, the clock of `created`). taken: when its current author took it, None while it is
+    free. why: one sentence for the reader. start: the kernel of an ask of role "start"; lent: a
+    kernel for a similar task that it shows."""
 
     seq: int
     parents: tuple[str, ...]
@@ -47,7 +47,7 @@ class Ask:
 
     @property
     def expansion(self) -> Expansion:
-        """What it was made of."""
+        """Return the expansion it was made from."""
         return Expansion(
             self.parents, self.memory, self.role, self.annotations, self.why, self.start, self.lent
         )
@@ -55,8 +55,8 @@ class Ask:
 
 @dataclass(frozen=True)
 class Expansion:
-    """A policy's answer: expand these parents, under this memory operator, in this role.
-    annotations: what only the policy reads. why, start, lent: see Ask."""
+    """A policy's answer: expand these parents, with this memory operator, in this role.
+    annotations: only read by the policy. why, start, lent: see Ask."""
 
     parents: tuple[str, ...]
     memory: MemoryOperator
@@ -67,7 +67,7 @@ class Expansion:
     lent: LentKernel | None = None
 
     def asked(self, seq: int) -> Ask:
-        """The ask that it becomes, which nobody has yet."""
+        """Return the ask that it becomes, which is not taken yet."""
         return Ask(
             seq,
             self.parents,
@@ -82,7 +82,7 @@ class Expansion:
 
 @dataclass(frozen=True)
 class Tree:
-    """nodes and asks in the order of their seq."""
+    """A tree. nodes, asks: in the order of their seq."""
 
     nodes: tuple[Node, ...] = ()
     asks: tuple[Ask, ...] = ()
@@ -149,20 +149,20 @@ class Tree:
 
     @cached_property
     def known(self) -> dict[str, float]:
-        """What is known of each node, by id: see `ranking.standings`."""
+        """Return the standing of each node by id: see `ranking.standings`."""
         return standings(self.nodes)
 
     @cached_property
     def losses(self) -> dict[str, tuple[str, ...]]:
-        """To whom each node lost head-to-head: see `ranking.losses`."""
+        """Return the nodes to which each node lost head-to-head: see `ranking.losses`."""
         return losses(self.nodes)
 
     def in_order(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        """Best first, by what is known of them; of equals the earlier one."""
+        """Return nodes by standing, best first; of equals the earlier one first."""
         return tuple(sorted(nodes, key=lambda n: (-self.known[n.id], n.seq)))
 
     def ranked(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        """`in_order`, those that may win before all others."""
+        """Return nodes `in_order`, those that may win before all others."""
         some = tuple(nodes)
         return (
             *self.in_order(n for n in some if able(n)),
@@ -170,11 +170,11 @@ class Tree:
         )
 
     def frontier(self) -> tuple[Node, ...]:
-        """The nodes worth building on: every correct one, `in_order`."""
+        """Return the nodes worth building on: every correct one, `in_order`."""
         return self.in_order(n for n in self.nodes if not n.failed)
 
     def untried(self, node_id: str) -> int | None:
-        """How many settings of the node's TUNABLES no node of its structure has tried.
+        """Return how many settings of the node's TUNABLES no node of its structure has tried.
 
         0 for a node without parameters; None where it has parameters but its choices are not known.
         """
@@ -189,17 +189,16 @@ class Tree:
         return max(0, math.prod(len(choices) for choices in node.tunables.values()) - len(tried))
 
     def annotation(self, node: Node, name: str) -> Any:
-        """What was noted under `name` when the node was asked for, else what the node itself
-        carries, else None."""
+        """Return the annotation `name` of the node's ask, else of the node itself, else None."""
         ask = self.asks_by_seq.get(node.ask) if node.ask is not None else None
         if ask is not None and name in ask.annotations:
             return ask.annotations[name]
         return node.annotations.get(name)
 
     def best(self) -> Node | None:
-        """The first of those that may win, None without one."""
+        """Return the best node that may win, None without one."""
         return first(self.nodes, self.known)
 
     def answered(self) -> frozenset[int]:
-        """The seqs of asks that have a node."""
+        """Return the seqs of asks that have a node."""
         return frozenset(n.ask for n in self.nodes if n.ask is not None)

@@ -1,5 +1,5 @@
-"""Where the package as a user calls it falls short of what was asked for, or of what the kernel
-alone had reached, in words."""
+"""Sentences on where a package, called as a user calls it, falls short of the goal or of the kernel
+alone."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kevolve_mcp.quantities import latency, share, times
 
 from .fitness import figures
 
-KEPT = 0.5  # of what the kernel alone gains: a package that keeps less has lost it
-# for finding the kernel, on the processor itself and on a device
+KEPT = 0.5  # of the kernel's own gain: a package that keeps less has lost it
+# microseconds for finding the kernel, on the processor itself and on a device
 ON_HOST_US, ON_DEVICE_US = 5.0, 8.0
 REMEDY = (
-    "What helps: more work a call (a larger batch), fewer tensors among arguments and parameters "
-    "(each is compared), no lists of tensors; or module.kernel_alone(), which decides nothing and "
-    "is right for measured inputs only."
+    "What helps: more work per call (a larger batch), fewer tensors among arguments and parameters "
+    "(each is compared), no lists of tensors; or module.kernel_alone(), which skips the choice of "
+    "kernel and is correct for measured inputs only."
 )
 
 
 def unmet_goals(
     goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseResult], target: str
 ) -> tuple[str, ...]:
-    """One sentence each; () where there is nothing to confess. called: the cases as a user calls
-    the package; alone: those of the kernel before the export; target: as "cuda:sm_90"."""
+    """Return what the package misses, one sentence each. called: the cases as a user calls the
+    package; alone: those of the kernel before the export; target: e.g. "cuda:sm_90"."""
     sentences = []
     most_us = ON_HOST_US if Target.parse(target).on_host else ON_DEVICE_US
     if (missed := _missed(goal, called)) is not None:
@@ -56,14 +56,14 @@ def unmet_goals(
 
 
 def dispatch(cases: Iterable[CaseResult]) -> str:
-    """Return microseconds that packages take to find their kernel: "small 4.2, large 4.4"; "" where
-    that was not measured."""
+    """Return the microseconds a package takes to find its kernel: "small 4.2, large 4.4"; "" where
+    they were not measured."""
     return ", ".join(f"{c.name} {c.dispatch_us:.1f}" for c in cases if c.dispatch_us)
 
 
 def _lost(called: CaseResult, alone: CaseResult, most_us: float) -> str:
-    """Whether finding the kernel takes what the kernel wins, or more than it may; "" where it does
-    not, or was not measured."""
+    """A sentence if finding the kernel takes away the kernel's gain, or takes too long; "" if not,
+    or not measured."""
     if called.dispatch_us is None or called.speedup is None or alone.speedup is None:
         return ""
     eaten = (
@@ -75,13 +75,13 @@ def _lost(called: CaseResult, alone: CaseResult, most_us: float) -> str:
         return ""
     return (
         f"Case {called.name}: {called.speedup:.2f}x as called, {alone.speedup:.2f}x alone; finding "
-        f"the kernel takes {called.dispatch_us:.1f} us a call with warm caches, several times that "
-        f"with cold ones. {REMEDY}"
+        f"the kernel takes {called.dispatch_us:.1f} us per call with warm caches, several times "
+        f"that with cold ones. {REMEDY}"
     )
 
 
 def _missed(goal: Goal, cases: Sequence[CaseResult]) -> str | None:
-    """What was measured instead of the goal; None where it is reached, or the goal names no
+    """The figure measured instead of the goal; None where it is reached, or the goal has no
     figure."""
     seen, value = figures(cases), fitness(cases)
     if goal.kind == "speedup" and (value is None or value < goal.value):

@@ -1,5 +1,5 @@
-"""The MCP surface of KEvolve: thin. It validates, calls a session and phrases the answer.
-`build_server` gives the server object; `kevolve_mcp.cli.serve` serves it over stdio,
+"""The MCP surface of KEvolve. It is thin: it validates, calls a session and phrases the answer.
+`build_server` returns the server object; `kevolve_mcp.cli.serve` serves it over stdio,
 `kevolve_mcp.server.http` over HTTP."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["build_server"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when used: `main` must be able to look around before anything is imported."""
+    """Load a name on first use: `main` must check the environment before anything is imported."""
     if name == "build_server":
         from .build import build_server
 

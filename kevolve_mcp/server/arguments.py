@@ -1,4 +1,4 @@
-"""The arguments that several tools share, each with the one description that a model reads."""
+"""The arguments that several tools share, each with the description that a model reads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ KernelSource = Annotated[str, Field(description="Its text, instead of path")]
 TaskPath = Annotated[str, Field(description="Absolute path of the task file or its folder")]
 TaskSource = Annotated[str, Field(description="Its text, instead of task_path")]
 TargetName = Annotated[str, Field(description="cpu, cuda, cuda:sm_90 ...")]
-Effort = Annotated[float, Field(ge=1, le=8, description="Times the usual measuring")]
-Repeat = Annotated[bool, Field(description="Measure again, joining earlier samples")]
+Effort = Annotated[float, Field(ge=1, le=8, description="Multiple of the usual measuring time")]
+Repeat = Annotated[bool, Field(description="Measure again and pool with earlier samples")]
 Language = Annotated[str, Field(description="cpp, triton ...")]
 
 
@@ -28,9 +28,9 @@ PolicyArgument = Annotated[
     dict[str, str | bool | int | float] | str | None,
     Field(
         description=(
-            '"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, '
-            "reject), isolation, tolerance (default, bitwise), review, memory_gib, skills, seed, "
-            "inject, tune (0..1)"
+            '"greedy", "evolutionary", "mcts", or an object: selection, library_calls (flag, '
+            "allow, reject), isolation, tolerance (default, bitwise), review, memory_gib, skills, "
+            "seed, inject, tune (0..1)"
         )
     ),
 ]
@@ -38,8 +38,8 @@ BudgetArgument = Annotated[
     dict[str, float] | None,
     Field(
         description=(
-            "Limits by name: evaluations, seconds, device_seconds, tokens, usd; default: none, a "
-            "stall ends the search"
+            "Limits by name: evaluations, seconds, device_seconds, tokens, usd; default: none; a "
+            "stalled search ends anyway"
         )
     ),
 ]
@@ -48,14 +48,14 @@ UsageArgument = Annotated[
     dict[str, float] | None,
     Field(
         description=(
-            'What writing it used, e.g. {"tokens": 5200, "usd": 0.03}; counts against the budget'
+            'Cost of writing it, e.g. {"tokens": 5200, "usd": 0.03}; counts against the budget'
         )
     ),
 ]
 
 
 def parse_usage(usage: dict[str, float] | None) -> Spent:
-    """Only what an author uses: tokens and usd. Raises UsageError naming what is accepted."""
+    """Return what an author used: tokens and usd. Raises UsageError naming what is accepted."""
     data = usage or {}
     if unknown := sorted(data.keys() - {"tokens", "usd"}):
         raise UsageError(
@@ -63,7 +63,8 @@ def parse_usage(usage: dict[str, float] | None) -> Spent:
         )
     if any(not 0 <= v < float("inf") for v in data.values()):
         raise UsageError(
-            f"usage {usage}: no figure may be negative or infinite", "Leave out what is not known."
+            f"usage {usage}: no figure may be negative or infinite",
+            "Leave out figures that you do not know.",
         )
     return Spent(tokens=round(data.get("tokens", 0)), usd=float(data.get("usd", 0.0)))
 
@@ -71,8 +72,8 @@ def parse_usage(usage: dict[str, float] | None) -> Spent:
 def parse_policy(
     argument: dict[str, str | bool | int | float] | str | None,
 ) -> tuple[Policy, SearchOptions]:
-    """What candidates may do, and how the session searches. A word is the selection policy. Raises
-    UsageError naming what is accepted."""
+    """Return what candidates may do, and how the session searches. A single word names the
+    selection policy. Raises UsageError naming what is accepted."""
     data = {"selection": argument} if isinstance(argument, str) else argument or {}
     example = 'Example: policy={"selection": "evolutionary"}.'
     accepted = {f.name: cls for cls in (Policy, SearchOptions) for f in fields(cls)}
@@ -86,14 +87,14 @@ def parse_policy(
 
 
 def parse_budget(limits: dict[str, float] | None) -> Budget:
-    """Raises UsageError naming what is accepted."""
+    """Return the budget. Raises UsageError naming what is accepted."""
     data = {
         k: int(v) if k in ("evaluations", "tokens") and v == int(v) else v
         for k, v in (limits or {}).items()
     }
     if any(v <= 0 for v in data.values()):
         raise UsageError(
-            f"budget {limits}: a limit must be positive", "Leave a limit out for none."
+            f"budget {limits}: a limit must be positive", "Leave out what should have no limit."
         )
     return _decoded(Budget, data, "budget", 'Example: budget={"evaluations": 40, "seconds": 600}.')
 
@@ -108,7 +109,7 @@ def _decoded(cls: type[T], data: Any, name: str, example: str) -> T:
 
 
 def parse_goal(text: str) -> Goal:
-    """Raises UsageError naming what is accepted."""
+    """Return the goal. Raises UsageError naming what is accepted."""
     try:
         return Goal.parse(text)
     except ValueError as error:
@@ -116,7 +117,7 @@ def parse_goal(text: str) -> Goal:
 
 
 def parse_target(text: str) -> str:
-    """The target in its usual spelling. Raises UsageError naming what is accepted."""
+    """Return the target in its canonical spelling. Raises UsageError naming what is accepted."""
     try:
         return str(Target.parse(text))
     except ValueError as error:

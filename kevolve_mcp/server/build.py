@@ -23,7 +23,7 @@ ServiceFactory = Callable[[Settings], "Service"]
 
 
 def usual_service(settings: Settings) -> Service:
-    """The sessions of this machine, imported when they are first needed."""
+    """Return the service of this machine, whose modules are imported when first needed."""
     from kevolve_mcp.sessions import Service
 
     return Service(settings)
@@ -35,15 +35,14 @@ def build_server(
     file_access: FileAccess = ANY_FILE,
     started: Callable[[App], None] = lambda app: None,
 ) -> MCPServer[App]:
-    """The MCP server.
+    """Build the MCP server.
 
     Args:
         settings: Default: those of the environment.
-        service: Makes the service of each connection (of the process, over HTTP), at the first
-            call that needs it.
+        service: Makes the service at the first call that needs it: one per connection, over HTTP
+            one per process.
         file_access: Which files callers may name.
-        started: Is given what tool calls reach, at the start of each connection (of the process,
-            over HTTP).
+        started: Called with the App at the start of each connection, over HTTP of the process.
     """
     chosen = settings or Settings()
 

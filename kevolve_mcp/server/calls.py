@@ -1,4 +1,4 @@
-"""What may be done next, as calls of the tools."""
+"""Actions rendered as tool calls."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _NAMES = {
     "job": "job_id",
     "page": "page_id",
 }
-WAIT_S = 45  # seconds that the next wait is told to take: within what clients allow a call
+WAIT_S = 45  # seconds suggested for the next wait: within the time that clients allow a call
 
 
 def call(action: Action) -> str:
-    """Return the call that does it; "" where no tool does."""
+    """Return the tool call that does the action, "" where no tool does."""
     return _CALLS[action.verb](action)
 
 
 def _spell(tool: str, action: Action, *names: str, more: str = "") -> str:
-    """The call with those of the named fields that the action has. more: arguments as text."""
+    """The call with those of the named fields that the action sets. more: arguments as text."""
     arguments = [
         f"{_NAMES.get(name, name)}={value!r}" for name in names if (value := getattr(action, name))
     ]
@@ -56,7 +56,7 @@ def _read(action: Action) -> str:
 
 
 def _by_a_person(action: Action) -> str:
-    return f"a person looks at it and runs: kevolve approve {action.session} {action.node}"
+    return f"a person reviews it and runs: kevolve approve {action.session} {action.node}"
 
 
 def _open(action: Action) -> str:
@@ -70,7 +70,7 @@ _SETTINGS: dict[Setting, str] = {
     "start": "start_path (absolute) or start_source (the text)",
     "interpreter": "python={value}",
     "isolation": 'policy={{"isolation": "{value}"}}',
-    # of authors and of a person's documents, which no tool takes
+    # settings of authors and of a person's documents: no tool takes them
     "author": "",
     "base_url": "",
     "prices": "",
@@ -108,7 +108,7 @@ _CALLS: dict[Verb, Callable[[Action], str]] = {
         "knowledge_search", action, "target", "cursor", more="..."
     ),
     "read_page": _read,
-    # a person's: what a home holds is no agent's to change
+    # only a person changes the documents and skills of a home
     "add_documents": _nothing,
     "remove_documents": _nothing,
     "list_skills": _nothing,

@@ -1,5 +1,5 @@
 """What a tool call can reach: the service of this process, the settings, and the files that the
-caller may name. The service is made when a call first needs it: importing what it is made of takes
+caller may name. The service is made when a call first needs it, since importing its parts takes
 about as long as listing the tools."""
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Deferred:
-    """Use `deferred` to get one.
+    """A service that is made when first needed; `deferred` creates one.
 
-    Concurrency: `get` may be awaited by many tasks. One task owns the service (its cancel scopes
-    demand that).
+    Concurrency: `get` may be awaited by many tasks. One task owns the service, as its cancel
+    scopes require.
     """
 
     def __init__(self, make: Callable[[], Service]) -> None:
@@ -51,7 +51,7 @@ class Deferred:
         try:
             with nothing_is_garbage():
                 made = self._make()
-        except Exception as error:  # for those who wait: nobody else hears of it
+        except Exception as error:  # passed on to the callers that wait in `get`
             self._failure = error
             self._known.set()
             return
@@ -67,14 +67,14 @@ class Deferred:
 
 @asynccontextmanager
 async def deferred(make: Callable[[], Service]) -> AsyncIterator[Deferred]:
-    """Keep a service for the length of the block, from the first call on that needs it."""
+    """Provide a service for the length of the block, made by the first call that needs it."""
     later = Deferred(make)
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(later.keep)
         try:
             yield later
-        except Exception as error:  # carried out of the group, which would wrap it
+        except Exception as error:  # raised outside the task group, which would wrap it
             failure = error
         finally:
             later.close()
@@ -84,7 +84,7 @@ async def deferred(make: Callable[[], Service]) -> AsyncIterator[Deferred]:
 
 @dataclass(frozen=True)
 class App:
-    """Lives as long as the connection (stdio) or the process (HTTP)."""
+    """What tool calls share for the life of a connection (stdio) or of the process (HTTP)."""
 
     service: Deferred
     settings: Settings
@@ -92,14 +92,14 @@ class App:
 
 
 def app(ctx: Context[Any]) -> App:
-    """The App of this call."""
+    """Return the App of this call."""
     application = ctx.request_context.lifespan_context
     assert isinstance(application, App)
     return application
 
 
 async def service(ctx: Context[Any]) -> Service:
-    """The service, made now if this call is the first that needs it."""
+    """Return the service, made now if this call is the first that needs it."""
     return await app(ctx).service.get()
 
 
@@ -108,21 +108,21 @@ def file_access(ctx: Context[Any]) -> FileAccess:
 
 
 def author(ctx: Context[Any]) -> str:
-    """The client's name and version, "" where the client does not say."""
+    """Return the client's name and version, "" where the client does not give them."""
     params = ctx.session.client_params
     return f"{params.client_info.name} {params.client_info.version}".strip() if params else ""
 
 
 def caller(ctx: Context[Any]) -> str:
-    """Who takes asks and hands in kernels: the author, over HTTP with a mark of its connection,
-    since clients of one name share the server."""
+    """Return who takes asks and submits kernels: the author; over HTTP with a mark of its
+    connection, since clients of the same name share the server."""
     connection = _connection(ctx)
     mark = f" #{hashlib.sha256(connection.encode()).hexdigest()[:8]}" if connection else ""
     return f"{author(ctx)}{mark}"
 
 
 def told_apart(ctx: Context[Any]) -> bool:
-    """Whether two clients that call are two callers. Over HTTP without connections they may look
+    """Return whether two clients can be told apart. Over HTTP without connections they may look
     the same."""
     return ctx.headers is None or bool(_connection(ctx))
 

@@ -1,4 +1,4 @@
-"""What this machine can do and lacks: gathered by `diagnose`, judged here, drawn by the command
+"""What this machine can do and what it lacks: gathered and judged here, printed by the command
 line."""
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ COMPILER_REMEDY = (
 
 @dataclass(frozen=True)
 class DoctorFinding:
-    """ok: there. warning: something works less well. missing: needed for evaluating. remedy: how to
-    get it."""
+    """One finding. ok: present. warning: something works less well. missing: needed to evaluate.
+    remedy: how to fix it."""
 
     name: str
     state: State
@@ -53,7 +53,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """ready: kernels can be evaluated there. machine: what a reader calls it."""
+    """All findings. ready: kernels can be evaluated on the machine. machine: its name in texts."""
 
     findings: tuple[DoctorFinding, ...]
     interpreters: tuple[Interpreter, ...] = ()
@@ -79,7 +79,7 @@ class Diagnosis:
 
 
 async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
-    """Ask the executor and look around; nothing here raises for a machine that lacks something."""
+    """Diagnose this machine; what it lacks is a finding, never an exception."""
     findings = [_version(), _platform(), *_folders(settings), *_compilers()]
     interpreters, report, reason = await _ask(executor)
     findings.append(_torch(interpreters))
@@ -139,8 +139,8 @@ def _folders(settings: Settings) -> list[DoctorFinding]:
 
 
 def _folder(name: str, folder: Path, variable: str) -> DoctorFinding:
-    """Whether the folder, or the nearest one above it that exists, takes a file: permissions alone
-    do not tell."""
+    """Whether a file can be created in the folder, or in its nearest existing parent: permission
+    bits alone do not tell."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
@@ -213,8 +213,8 @@ def _isolation(levels: dict[str, str], task: str) -> DoctorFinding:
         return DoctorFinding("isolation", "ok", said)
     remedy = (
         "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, "
-        "kernel.apparmor_restrict_unprivileged_userns=0), or accept less for code you trust: "
-        "`kevolve evaluate --isolation process`."
+        "kernel.apparmor_restrict_unprivileged_userns=0), or accept weaker isolation for code you "
+        "trust: `kevolve evaluate --isolation process`."
     )
     return DoctorFinding(
         "isolation",
@@ -237,7 +237,7 @@ def _executable(targets: tuple[TargetReport, ...]) -> DoctorFinding:
         "targets",
         "missing",
         f"no target runs here ({why})",
-        "See the reasons; the cpu target needs torch and a compiler.",
+        "Fix the reasons given; the cpu target needs torch and a compiler.",
     )
 
 
@@ -247,11 +247,11 @@ def _gpus(devices: tuple[Device, ...]) -> DoctorFinding:
     if not shared:
         return DoctorFinding("gpus", "ok", said)
     users = "; ".join(f"GPU {d.index}: {', '.join(d.users)}" for d in shared)
-    remedy = "Stop them while kernels are timed, or leave such a GPU out with CUDA_VISIBLE_DEVICES."
+    remedy = "Stop them while kernels are timed, or exclude these GPUs with CUDA_VISIBLE_DEVICES."
     return DoctorFinding(
         "gpus",
         "warning",
-        f"{said}; other programs are on some of them, which disturbs timing ({users})",
+        f"{said}; other programs use some of them, which disturbs timing ({users})",
         remedy,
     )
 
@@ -266,13 +266,13 @@ def _tuning() -> DoctorFinding:
         return DoctorFinding(
             "optuna",
             "warning",
-            "not installed: the offline author searches TUNABLES without it, less cleverly",
+            "not installed: the offline author searches TUNABLES less efficiently",
             remedy,
         )
 
 
 def _vectors(settings: Settings) -> DoctorFinding:
-    """Whether knowledge is found by meaning as well; off is no fault."""
+    """Whether knowledge is also found by meaning. It is optional: off is not a fault."""
     vectors = state(settings)
     return DoctorFinding(
         "vectors", "ok" if vectors.fine else "warning", vectors.message, vectors.remedy

@@ -1,6 +1,6 @@
-"""What the paths of a caller may name.
+"""Which files a caller's paths may name.
 
-Over stdio the caller started this process and may read what it may read. Over HTTP the caller is
+Over stdio the caller started this process and may read what the process reads. Over HTTP it is
 whoever holds the token, perhaps on another machine: its paths name Python files below the folders
 that the server was started for, and nothing else.
 """
@@ -19,20 +19,20 @@ from kevolve_mcp.sessions.types import Text
 
 
 class FileAccess:
-    """Every file of this machine that the process can read, and every interpreter. note: what a
-    client is told about it."""
+    """Access to every file that the process can read, and to every interpreter. note: what a
+    client reads about it."""
 
     note = ""
 
     async def text(self, path: str, source: str, name: str = "") -> Text:
-        """A path or a source. name: the arguments' prefix in messages ("task_"). Raises UsageError
-        for what may not be named."""
+        """Return a path or a source. name: the arguments' prefix in messages ("task_"). Raises
+        UsageError for a path that may not be named."""
         if path and source:
             raise UsageError(f"{name}path and {name}source were both given", "Give one of them.")
         return Text(path, source)
 
     def python(self, python: str) -> str:
-        """An interpreter that the caller names. Raises UsageError where it may not."""
+        """Return the interpreter that the caller names. Raises UsageError where it may not."""
         return python
 
 
@@ -40,14 +40,13 @@ ANY_FILE = FileAccess()
 
 
 class FilesBelow(FileAccess):
-    """Python files below `roots`.
+    """Access to Python files below `roots`.
 
-    A path must be absolute and without `..`; it is resolved, and what it leads to must be a regular
-    .py file below a root and outside `closed` (the home: database and token). The same holds for
-    the files that a task brings along: task.py and start.py (start_LANGUAGE.py) beside it,
-    NAME.heldout.py. Nothing outside is looked at, so a refusal does not tell what exists. The
-    resolved path is what goes on; between check and reading, only somebody who can write below a
-    root could exchange it.
+    A path must be absolute and without `..`; it is resolved, and the result must be a regular .py
+    file below a root and outside `closed` (the home, with database and token). The same holds for
+    the companions of a task: task.py, start.py (start_LANGUAGE.py) and NAME.heldout.py beside it.
+    Nothing outside is examined, so a refusal does not reveal what exists. The resolved path is
+    passed on; between check and read, only somebody who can write below a root could replace it.
     """
 
     def __init__(
@@ -63,18 +62,18 @@ class FilesBelow(FileAccess):
         self._any_python = any_python
         self._task_texts = task_texts
         self._where = " or ".join(map(str, self.roots))
-        self.note = f"Here, paths name .py files below {self._where}" + (
+        self.note = f"On this server, paths name .py files below {self._where}" + (
             "; for anything else pass its text.\n"
             if task_texts
-            else ", tasks always so; kernels may be text.\n"
+            else ". Tasks must be such paths; kernels may be text.\n"
         )
 
     async def text(self, path: str, source: str, name: str = "") -> Text:
         named = await super().text(path, source, name)
         if named.source and name == "task_" and not self._task_texts:
             raise UsageError(
-                "this server runs no task from a text",
-                "Its operator chose the tasks: give task_path, the absolute path of a task below "
+                "this server accepts no task as text",
+                "Its operator chooses the tasks: give task_path, the absolute path of a task below "
                 f"{self._where}.",
             )
         return (
@@ -86,14 +85,14 @@ class FilesBelow(FileAccess):
             raise UsageError(
                 "the argument python is refused over HTTP: it would start a program of the "
                 "caller's choice",
-                "Leave it out; who runs the server sets KEVOLVE_PYTHON, or starts it with "
+                "Leave it out. The operator of the server can set KEVOLVE_PYTHON, or start it with "
                 "--allow-python.",
             )
         return python
 
     def _checked(self, path: str, name: str) -> str:
-        """The path resolved, with all that would be read along with it looked at. Raises
-        UsageError."""
+        """The path resolved, after checking it and the companions that would be read with it.
+        Raises UsageError."""
         argument = f"{name}path"
         if "\0" in path:
             raise UsageError(
@@ -105,8 +104,8 @@ class FilesBelow(FileAccess):
             why = "contains '..'" if parts.is_absolute() else "is not absolute"
             raise UsageError(
                 f"{argument} {path!r:.200} {why}",
-                f"Over HTTP a path is absolute, without '..', below {self._where}; or pass the "
-                f"text as {name}source.",
+                f"Over HTTP a path must be absolute, without '..', below {self._where}; or pass "
+                f"the text as {name}source.",
             )
         resolved = self._resolved(path, argument, name)
         if os.path.isdir(resolved):
@@ -127,8 +126,8 @@ class FilesBelow(FileAccess):
         return resolved
 
     def _file(self, path: Path | str, what: str, name: str) -> str:
-        """A regular .py file below a root, or one that does not exist: that is told in words by
-        whoever reads it."""
+        """A regular .py file below a root, or one that does not exist: whoever reads it reports
+        that."""
         resolved = self._resolved(str(path), what, name)
         try:
             kind = os.stat(resolved).st_mode
@@ -137,16 +136,17 @@ class FilesBelow(FileAccess):
         if not stat.S_ISREG(kind) or not resolved.endswith(".py"):
             raise UsageError(
                 f"{what} is not a Python file (.py)",
-                f"A task or candidate is one; or pass the text as {name}source.",
+                f"A task or candidate is a Python file; or pass its text as {name}source.",
             )
         return resolved
 
     def _resolved(self, path: str, what: str, name: str) -> str:
         try:
             resolved = Path(os.path.realpath(path))
-        except ValueError as error:  # e.g. a lone surrogate: no file system has such a name
+        except ValueError as error:  # e.g. a lone surrogate, which no file name can hold
             raise UsageError(
-                f"{what} cannot be a path: {error}", f"Give an absolute path below {self._where}."
+                f"{what} is not a valid path: {error}",
+                f"Give an absolute path below {self._where}.",
             ) from None
         inside = any(resolved.is_relative_to(root) for root in self.roots)
         if not inside or any(resolved.is_relative_to(folder) for folder in self._closed):
@@ -159,13 +159,13 @@ class FilesBelow(FileAccess):
 
 
 def default_root() -> Path:
-    """The current folder. Raises UsageError where that would be far too much: the root of the file
-    system, or a folder that holds the user's home."""
+    """Return the current folder. Raises UsageError where that exposes far too much: the root of the
+    file system, or a folder that contains the user's home."""
     here = Path.cwd().resolve()
     if Path.home().resolve().is_relative_to(here):
         raise UsageError(
             f"the server was started in {here}, and callers could name every Python file below it",
-            "Start it in the folder that holds the tasks, or name that one: --root DIR "
+            "Start it in the folder that holds the tasks, or name that folder: --root DIR "
             "(repeatable).",
         )
     return here

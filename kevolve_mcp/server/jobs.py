@@ -1,5 +1,5 @@
-"""Jobs as answers. Bounded waiting: every slow tool ends here, with the result or with a job id;
-the same result reads the same, whether its own tool or job_wait hands it over."""
+"""Answers of jobs. Waiting is bounded: every slow tool ends here, with the result or with a job id.
+A result reads the same whether its own tool or job_wait returns it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .results import EvaluationReply, FinishReply, JobsReply, Phrase, SessionRep
 from .wording import comparisons, kernels, rest, sessions
 
 T = TypeVar("T")
-FIRST_AFTER = 0.2  # seconds: what ends sooner needs no note
+FIRST_AFTER = 0.2  # seconds: a job that ends sooner needs no note
 REPORT_EVERY = 3.0  # seconds between progress notes; clients' idle timers start at 30 s
 
 
 class Failed(KEvolveError):
-    """A job that failed, as the error that the caller would have got without waiting in between."""
+    """A failed job, as the error that the caller would have got without a job in between."""
 
     def __init__(self, error: api.Error, job_id: str) -> None:
         super().__init__(error.message, error.hint, *error.actions)
@@ -35,8 +35,8 @@ class Failed(KEvolveError):
 
 
 class Notes:
-    """The latest progress of a job, sent to the client every few seconds with a number that only
-    grows."""
+    """The latest progress of a job, sent to the client every few seconds with an increasing
+    number."""
 
     def __init__(self) -> None:
         self.event = ProgressEvent("queue", "waiting", 0.0)
@@ -45,7 +45,7 @@ class Notes:
         self.event = event
 
     async def report(self, ctx: Context[Any]) -> None:
-        """Runs until it is cancelled."""
+        """Send notes until cancelled."""
         sent = 0.0
         await anyio.sleep(FIRST_AFTER)
         while True:
@@ -55,7 +55,8 @@ class Notes:
 
 
 async def wait(ctx: Context[Any], job: api.Job, wait_s: float) -> api.Job:
-    """At most `wait_s` (capped by the settings); the job goes on whatever happens to this call."""
+    """Wait at most `wait_s` (capped by the settings) and return the job, which goes on whatever
+    happens to this call."""
     if not job.id or job.state != "running":
         return job
     limit = min(wait_s, app(ctx).settings.max_wait_s)
@@ -64,14 +65,14 @@ async def wait(ctx: Context[Any], job: api.Job, wait_s: float) -> api.Job:
 
 
 async def with_progress(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T:
-    """The result of `call`, with its progress sent to the client while it lasts."""
+    """Return the result of `call`, sending its progress to the client while it runs."""
     notes = Notes()
     failed: Exception | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(notes.report, ctx)
         try:
             result = await call(notes)
-        except Exception as error:  # carried out of the group, which would wrap it
+        except Exception as error:  # raised outside the task group, which would wrap it
             failed = error
         group.cancel_scope.cancel()
     if failed is not None:
@@ -80,7 +81,7 @@ async def with_progress(ctx: Context[Any], call: Callable[[Progress], Awaitable[
 
 
 def checked(job: api.Job) -> api.Job:
-    """The job unless it failed. Raises Failed, which is the error that it failed with."""
+    """Return the job. Raises Failed if it failed, with its error."""
     if job.state == "failed":
         raise Failed(
             job.error or api.Error("internal", f"job {job.id} failed without a reason"), job.id
@@ -119,14 +120,14 @@ def finish_answer(job: api.Job) -> CallToolResult:
 
 
 def job_answer(job: api.Job) -> CallToolResult:
-    """What job_wait says of any kind of job."""
+    """Return the answer of job_wait for any kind of job."""
     phrase = phrased(job)
     result = to_json(job.result) if job.result is not None else None
     return answer(phrase, JobsReply(**_common(job, phrase), kind=job.kind, result=result))
 
 
 def phrased(job: api.Job) -> Phrase:
-    """The job's result in words, or where it is."""
+    """Return the job's result in words, or its progress."""
     if isinstance(job.result, api.Opened):
         return sessions.opened(job.result)
     if isinstance(job.result, api.Evaluated):

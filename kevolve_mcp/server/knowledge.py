@@ -1,5 +1,5 @@
-"""knowledge_search and knowledge_read without the protocol, and their answers in words: the command
-line in the same process needs none."""
+"""knowledge_search and knowledge_read without the protocol, and their answers in words. The command
+line calls them in its own process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hits(results: api.Hits) -> Phrase:
     if not results.hits:
         return Phrase("No page matches", lines, (index,))
     if not results.fits:
-        return Phrase("No page on this; the nearest follow", lines, (index,))
+        return Phrase("No page matches well; the nearest follow", lines, (index,))
     actions = [Action("read_page", page=results.hits[0].id)]
     if results.next_cursor is not None:
         more = f"with the same arguments has {results.total - results.next_cursor} more"

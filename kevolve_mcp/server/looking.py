@@ -1,4 +1,4 @@
-"""tree_view without the protocol: the command line in the same process needs none."""
+"""tree_view without the protocol. The command line calls it in its own process."""
 
 from __future__ import annotations
 

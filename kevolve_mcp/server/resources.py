@@ -1,4 +1,4 @@
-"""Resources for clients that offer them; every fact in them also comes from a tool."""
+"""Resources for clients that support them. Every fact in them also comes from a tool."""
 
 from __future__ import annotations
 

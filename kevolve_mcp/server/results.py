@@ -2,8 +2,8 @@
 small, shared and stable. Inner objects are the dataclasses of `kevolve_mcp.api`.
 
 Every answer has `verdict` (its first line), `next` (the calls to make now) and `actions` (the same
-as values); one about an open session that has a budget says what is `left` of it (api.Left). A slow
-tool adds `state` and `job_id`.
+as values). An answer about an open session with a budget has `left`, what remains of it (api.Left).
+A slow tool adds `state` and `job_id`.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class Phrase:
     lines: Sequence[str] = ()
     """What follows."""
     actions: tuple[Action, ...] = ()
-    """What may be done now, the usual thing first."""
+    """What may be done now, the usual action first."""
     advice: str = ""
-    """What is to be done before, where no call does it."""
+    """What to do first, where no call does it."""
     links: Sequence[tuple[str, str, str]] = ()
     """(uri, name, media type)."""
     whole: bool = False
-    """Whether the caller has chosen the size, so that nothing is cut."""
+    """Whether the caller chose the size, so that nothing is cut."""
 
     @property
     def next(self) -> str:
-        """Name the calls to make now, "none" where there is nothing to do."""
+        """Return the calls to make now, "none" where there is nothing to do."""
         return "; ".join(filter(None, (self.advice, sentences(self.actions, call)))) or "none"
 
     @property
     def body(self) -> str:
-        """Join the lines, cut so that the whole stays readable."""
+        """Return the lines as one text, cut to MAX_CHARACTERS."""
         text = "\n".join(self.lines)
         room = MAX_CHARACTERS - len(self.verdict) - len(self.next)
         return text if self.whole or len(text) <= room else text[: room - len(_CUT)] + _CUT
@@ -69,7 +69,7 @@ class ToolReply(BaseModel):
 
 
 def said(phrase: Phrase, left: api.Left | None = None) -> dict[str, Any]:
-    """Return the fields of every answer. left: of the open session that it is about."""
+    """Return the fields that every answer has. left: what remains of the session's budget."""
     return {
         "verdict": phrase.verdict,
         "next": phrase.next,
@@ -79,7 +79,7 @@ def said(phrase: Phrase, left: api.Left | None = None) -> dict[str, Any]:
 
 
 def left_of(session: api.Session | None) -> api.Left | None:
-    """Return what a session has left, None of one that is over."""
+    """Return what remains of a session's budget, None for an ended session."""
     if session is None or session.state != "open":
         return None
     from kevolve_mcp import api
@@ -103,15 +103,15 @@ class MachineReply(ToolReply):
 
 
 class SessionReply(JobReply):
-    """session: api.Session; joined: an equal session was open already."""
+    """session: api.Session; joined: an equal session was already open."""
 
     session: Obj | None = None
     joined: bool = False
 
 
 class AsksReply(ToolReply):
-    """asks: api.Ask each, `context` as AskContext.parse reads it (its text is the content); ended:
-    why to stop, "" to go on; ended_detail: the same in a sentence."""
+    """asks: api.Ask objects, `context` as AskContext.parse reads it (its text is the content);
+    ended: why the search ended, "" while it goes on; ended_detail: the same as a sentence."""
 
     session: Obj
     asks: list[Obj]
@@ -147,8 +147,8 @@ class ViewReply(ToolReply):
 
 
 class KnowledgeReply(ToolReply):
-    """hits: of a search, of `total` in all; note: what of the search was not understood; fits:
-    false when there is no page on this; page_id and next_cursor: of a page, whose text is the
+    """hits: of a search, out of `total`; note: parts of the search that were not understood; fits:
+    false when no page matches well; page_id and next_cursor: of a page, whose text is the
     content."""
 
     hits: list[Obj] = []
@@ -166,8 +166,8 @@ class SkillReply(ToolReply):
 
 
 class JobsReply(JobReply):
-    """kind: what the job does; result: as the tool that started it would have answered; jobs: when
-    nothing was named."""
+    """kind: what the job does; result: as the tool that started it answers; jobs: the list, when no
+    id was given."""
 
     kind: str = ""
     result: Obj | None = None
@@ -175,9 +175,8 @@ class JobsReply(JobReply):
 
 
 def answer(phrase: Phrase, reply: ToolReply) -> CallToolResult:
-    """Return a block for the verdict, one for what follows where something does, and one for what
-    to do now and what is left of the session, so that a reader takes what it needs and cuts
-    nothing."""
+    """Return an answer in blocks: the verdict, the details if there are any, and what to do next
+    with what is left of the budget. A reader can then take the blocks it needs."""
     from mcp.types import CallToolResult, ResourceLink, TextContent
 
     from harness.types import from_json

@@ -1,6 +1,6 @@
-"""Start the server. Imports little: what must be checked before anything else is imported is
-checked here. A user's own `harness` or `knowledge` folder must not stand in for ours: the current
-folder may well contain one."""
+"""Start the server. It imports little, since it checks what must be checked before other imports:
+a `harness` or `knowledge` folder of the user, perhaps in the current folder, must not be imported
+in place of ours."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 
 def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> None:
-    """Serve stdio until the client closes it; with `http`, serve that until a signal.
+    """Serve stdio until the client closes it; with `http`, serve HTTP until a signal.
 
-    The token leaves the environment: what this process starts, and what that runs, need not know
-    it.
+    The token is removed from the environment, so that no child process inherits it.
 
     Raises:
         KEvolveError: It cannot start.
@@ -54,8 +53,8 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
 
 
 def check_shadowing(*packages: str) -> None:
-    """Raises UsageError when a package would be imported from elsewhere than beside `kevolve_mcp`;
-    imports none of them."""
+    """Check, without importing them, that packages come from the folder of `kevolve_mcp`. Raises
+    UsageError."""
     home = Path(kevolve_mcp.__file__).resolve().parent.parent
     for name in packages:
         spec = find_spec(name)
@@ -68,7 +67,7 @@ def check_shadowing(*packages: str) -> None:
         if where and all(place.is_relative_to(home / name) for place in where):
             continue
         raise UsageError(
-            f"the package {name!r} is found in {', '.join(map(str, where)) or 'no place'}, not in "
+            f"the package {name!r} is found in {', '.join(map(str, where)) or 'no folder'}, not in "
             f"KEvolve's own {home / name}",
             "Start the server from another folder or without PYTHONPATH, or rename that folder.",
         )

@@ -1,9 +1,9 @@
-"""Errors that teach, at the border: wrong arguments before a tool runs, KEvolve's own errors after.
+"""Errors that tell the caller what to do: wrong arguments before a tool runs, KEvolve's own errors
+after.
 
 The SDK drops unknown arguments silently, shows raw pydantic text for wrong ones, and hides the text
-of every exception that is not its own. This module replaces all three. It is the only one that
-touches names of the SDK which are not public (`_tool_manager`, `fn_metadata`); a test fails loudly
-when a release moves them.
+of every exception that is not its own. This module replaces all three. It alone uses private names
+of the SDK (`_tool_manager`, `fn_metadata`); a test fails when a release moves them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def failure(error: KEvolveError) -> CallToolResult:
-    """Return the one form of an error: text for a model, the same as an object."""
+    """Return an error as a result: text for a model, and the same as an object."""
     message, hint = shortened(error.message), shortened(error.hint)
     following = shortened(sentences(error.actions, call))
     text = f"Error ({error.code}): {message}"
@@ -45,7 +45,7 @@ def failure(error: KEvolveError) -> CallToolResult:
 
 
 class _AtBorder(KEvolveError):
-    """An error that arises here: of the call itself, or of what no floor below foresaw."""
+    """An error that arises here: a wrong call, or an unforeseen exception."""
 
     def __init__(self, code: str, message: str, hint: str) -> None:
         super().__init__(message, hint)
@@ -55,7 +55,7 @@ class _AtBorder(KEvolveError):
 def teaching(
     tool: Callable[P, Awaitable[CallToolResult]],
 ) -> Callable[P, Awaitable[CallToolResult]]:
-    """A tool whose exceptions become errors that a model can act on."""
+    """Return the tool with its exceptions turned into errors that a model can act on."""
 
     @functools.wraps(tool)
     async def wrapped(*args: P.args, **kwargs: P.kwargs) -> CallToolResult:
@@ -70,15 +70,15 @@ def teaching(
             )
         except Exception as error:
             log.exception("%s failed", tool.__name__)
-            hint = "This is a fault of the server; its log has the trace. Other tools still work."
+            hint = "This is a bug in the server; its log has the traceback. Other tools still work."
             return failure(_AtBorder("internal", f"{type(error).__name__}: {error}", hint))
 
     return wrapped
 
 
 class Teach(Extension):
-    """Checks every call's name and arguments and answers in words. `attach` the server after
-    construction."""
+    """An extension that checks the name and arguments of every call and explains what is wrong.
+    Call `attach` with the server after construction."""
 
     identifier = "io.github.kevolve/teach"
     server: MCPServer[Any]
@@ -128,7 +128,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def slim(tool: Tool) -> None:
-    """Drop what repeats itself from a tool's schemas: every client pays for it in tokens on every
+    """Drop what is redundant in a tool's schemas: every client pays for it in tokens on every
     connection."""
     tool.description = "\n\n".join(" ".join(p.split()) for p in tool.description.split("\n\n"))
     _slim(tool.parameters)
@@ -139,8 +139,7 @@ def slim(tool: Tool) -> None:
 
 
 def _slim_output(schema: Any) -> None:
-    """What may be there besides, and what stands for nothing, matters to nobody who reads an
-    answer."""
+    """Drop additionalProperties and defaults, which a reader of answers does not need."""
     for field in schema["properties"].values():
         options = field.pop("anyOf", None)
         if options:
@@ -151,8 +150,8 @@ def _slim_output(schema: Any) -> None:
 
 
 def _slim(schema: Any) -> None:
-    """Generated titles repeat the names; a default of "" or null says no more than that the
-    argument is optional."""
+    """Drop generated titles, which repeat the names, and defaults of "" or null, which only say
+    that the argument is optional."""
     if isinstance(schema, list):
         for value in schema:
             _slim(value)
@@ -161,7 +160,7 @@ def _slim(schema: Any) -> None:
     if {"type", "anyOf", "default"} & set(schema):
         if isinstance(schema.get("title"), str):
             del schema["title"]
-        # what JSON Schema assumes anyway
+        # the default of JSON Schema
         if schema.get("additionalProperties") is True:
             del schema["additionalProperties"]
         if "default" in schema and schema["default"] in ("", None):

@@ -1,8 +1,8 @@
-"""Ask and tell: the one façade over search, store, synthesis, export, knowledge and executors.
-`Service` opens sessions, says what to write next, records what came of it, finishes, and shows
+"""Ask and tell: the façade over search, store, synthesis, export, knowledge and executors.
+`Service` opens sessions, says what to write next, records results, finishes sessions and shows
 everything; its requests are in `types`, its answers in `kevolve_mcp.api`. `Looking` and `Knowledge`
-are the parts of it that need no more than a `Home`. All of it is imported when it is used: whoever
-only names a request needs none of it."""
+are the parts that only need a `Home`. Everything is imported on first use, since code that only
+names a request needs none of it."""
 
 from __future__ import annotations
 

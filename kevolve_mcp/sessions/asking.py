@@ -1,5 +1,5 @@
-"""The next step: the policy selects, memory and knowledge are gathered, one context is built and
-stored with the ask."""
+"""Making asks: the policy selects, memory and knowledge are gathered, a context is built and stored
+with the ask."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from . import experience, gathering, looking
 from .gathering import Reader
 from .shared import Shared, UseCase
 
-RETRIES = 5  # another process may ask at the same moment
+RETRIES = 5  # another process may ask at the same time
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One call of `Asking.next`. holder: who asks. whole: the asks go to authors who have seen
-    nothing, so nothing is left out."""
+    """One call of `Asking.next`. holder: the author that asks. whole: whether the asks go to
+    authors that have seen nothing, so that nothing is left out."""
 
     shared: Shared
     store: Store
@@ -59,17 +59,18 @@ class Asking(UseCase):
         budget: Budget | None = None,
         say: Say = plainly,
     ) -> api.AskBatch:
-        """The author's open ask again, else new ones, or why the search has ended.
+        """Return the author's open ask again, else new asks, or why the search has ended.
 
         Args:
-            ask_id: that ask again.
-            count: above 1, so many new asks for authors who work at once.
-            fresh: for an author who has seen nothing of this session: another ask than the one that
-                is open, with nothing left out.
-            max_tokens: of text and data together; None for the usual size.
-            budget: the session's from now on.
-            author: who asks; equal names are one author, who has read what it was given.
-            say: how the ask names a call.
+            session_id: The session.
+            count: Above 1, this many new asks for concurrent authors.
+            ask_id: The ask to return again.
+            fresh: Whether to give an author that has seen nothing of this session a further ask
+                with nothing left out.
+            max_tokens: The size of text and data together; None for the usual size.
+            author: The author's name; equal names are one author, who has read what it was given.
+            budget: Replaces the session's budget.
+            say: Renders a call in the ask's text.
 
         Raises:
             NotFound, Conflict, UsageError.
@@ -89,7 +90,7 @@ class Asking(UseCase):
             raise Conflict(
                 f"session {record.id} is {record.state}: {record.reason}",
                 "",
-                Action("open_another", "starts another one"),
+                Action("open_another", "opens another session"),
             )
         if budget is not None:
             call = replace(
@@ -145,9 +146,9 @@ async def _ask(call: _Call, count: int) -> api.AskBatch:
 
 
 async def _gave_way(call: _Call, demand: Demand, count: int) -> bool:
-    """Whether parameter search gave up the setting that it had under way, because these asks and
-    the setting do not both fit the budget: what authors write comes first. It may have been
-    recorded in that moment, so look again."""
+    """Whether parameter search gave up its current setting because it and these asks do not both
+    fit the budget: authors come first. The setting may have been recorded meanwhile, so the caller
+    must look again."""
     session, background = call.record.id, call.shared.background
     left = _room(call, demand, demand.waiting, frozenset())
     under_way = background.under_way(session)
@@ -158,7 +159,8 @@ async def _gave_way(call: _Call, demand: Demand, count: int) -> bool:
 
 
 async def _own(call: _Call, tree: Tree, demand: Demand) -> Ask | None:
-    """The ask that this author has and neither answered nor put aside, its lease renewed."""
+    """The ask that this author holds and has neither answered nor put aside, with its lease
+    renewed."""
     own = [
         a
         for a in demand.waiting
@@ -173,11 +175,10 @@ async def _own(call: _Call, tree: Tree, demand: Demand) -> Ask | None:
 
 
 async def _make(call: _Call, taken: frozenset[str]) -> api.Ask | None:
-    """One new ask; None when the policy would rather wait for the open ones, or the budget is
-    spoken for."""
+    """One new ask; None when the policy waits for the open ones, or the budget is reserved."""
     shared, store, record = call.shared, call.store, call.record
     policy = create_policy(record.selection)
-    # an author who has seen nothing of the session may be one that only computes parameters
+    # an author that has seen nothing of the session may only compute parameters
     if record.options.tune and not call.whole:
         policy = policy.without_tuning()
     for _ in range(RETRIES):
@@ -209,19 +210,20 @@ async def _make(call: _Call, taken: frozenset[str]) -> api.Ask | None:
                 held=built.context.held,
             )
         except Conflict:
-            continue  # another process took this seq: look again
+            continue  # another process took this seq: try again
         return _view(tree, ask, built)
     raise Conflict(
-        f"session {record.id} is being asked by many at once",
+        f"too many callers ask session {record.id} at the same time",
         "Ask again.",
         Action("next_ask", session=record.id),
     )
 
 
 def _room(call: _Call, demand: Demand, waiting: Sequence[Ask], taken: frozenset[str]) -> int | None:
-    """How many more asks fit beside what is measured and what others may still answer. Who asks for
-    another one has put aside what it was given before, unless that is being evaluated: an author
-    that had nothing for an ask must not be stopped by it. taken: ids of asks of this call."""
+    """How many more asks fit the budget beside running measurements and asks that others may still
+    answer. An author that requests a further ask gives up its earlier ones, unless they are being
+    evaluated: an ask for which it had no proposal must not block it. taken: ids of asks of this
+    call."""
     others = [
         a
         for a in waiting
@@ -231,8 +233,8 @@ def _room(call: _Call, demand: Demand, waiting: Sequence[Ask], taken: frozenset[
 
 
 async def _reread(call: _Call, seq: int) -> api.AskBatch:
-    """As it was given; written anew, with nothing left out, for whom it was not given to and where
-    another size is wanted."""
+    """An ask as it was given. For an author it was not given to, or for another size, it is written
+    anew with nothing left out."""
     ask = await call.shared.thread(call.store.asks.get, call.record.id, seq)
     tree = await call.shared.thread(call.shared.trees.load, call.store, call.record.id)
     if call.whole or call.max_tokens is not None or ask.author != call.holder:
@@ -243,7 +245,7 @@ async def _reread(call: _Call, seq: int) -> api.AskBatch:
 
 
 async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) -> api.Ask:
-    """An ask with the text that its author was given."""
+    """An ask with the text given to its author."""
     text = await call.shared.thread(call.store.asks.shown, call.record.id, ask.seq)
     view = await _written(
         call, tree, ask, await _reader(call, _then(tree, ask), ask.seq, earlier=True)
@@ -252,7 +254,7 @@ async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) 
 
 
 async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> api.Ask:
-    """An ask that was free, written for the author who took it, of the tree as it is by now."""
+    """A formerly free ask, written for the author that took it, from the current tree."""
     built = await _built(call, tree, ask, await _reader(call, tree, ask.seq))
     await call.shared.thread(
         call.store.asks.rewrite,
@@ -266,7 +268,7 @@ async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> api.Ask:
 
 
 async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> api.Ask:
-    """Text and data as of the moment when the ask was made."""
+    """Text and data from the tree at the time when the ask was made."""
     return _view(tree, ask, await _built(call, _then(tree, ask), ask, reader))
 
 
@@ -303,8 +305,8 @@ def _free_abandoned(store: Store, session: str) -> None:
 
 
 async def _take_free(call: _Call, tree: Tree, taken: frozenset[str]) -> Ask | None:
-    """An ask that nobody holds, answers or has put aside; None without one, or where the budget is
-    spoken for."""
+    """An ask that nobody holds, is answering or has put aside; None without one, or where the
+    budget is reserved."""
     demand = await call.shared.thread(call.store.sessions.demand, call.record.id)
     aside = frozenset(a.seq for a in tree.asks if put_aside(tree, a))
     waiting = [a for a in demand.waiting if a.seq not in aside]
@@ -321,31 +323,33 @@ async def _take_free(call: _Call, tree: Tree, taken: frozenset[str]) -> Ask | No
 
 
 def ask_seq(ask_id: str) -> int:
-    """ "a12" -> 12. Raises UsageError."""
+    """Return the seq of an ask id: 12 for "a12". Raises UsageError."""
     if not (ask_id[:1] == "a" and ask_id[1:].isdigit()):
         raise UsageError(
-            f"{ask_id!r} is no ask id", 'Ask ids look like "a7".', Action("next_ask", "gives them")
+            f"{ask_id!r} is not an ask id",
+            'Ask ids look like "a7".',
+            Action("next_ask", "gives them"),
         )
     return int(ask_id[1:])
 
 
-LEASE_S = 900.0  # an agent may think for long; a dead server's asks do not wait for it
+LEASE_S = 900.0  # an agent may take long; asks of a dead process are freed without waiting for it
 
 
 def holder(name: str) -> AuthorId:
-    """As whom this process takes asks for a client of this name."""
+    """Return the identity under which this process takes asks for a client of this name."""
     owner = this_process()
     return AuthorId(name, owner.host, owner.pid, owner.started)
 
 
 def abandoned(ask: Ask) -> bool:
-    """Whether the process that took it is known to be dead."""
+    """Return whether the process that took an ask is known to be dead."""
     by = ask.author
     return bool(by.host) and alive(Owner(by.host, by.pid, by.started)) is False
 
 
 def put_aside(tree: Tree, ask: Ask) -> bool:
-    """Whether its author went on without it: handed in, since it took it, a kernel that answers no
-    ask."""
+    """Return whether the author of an ask went on without it: since taking it, it submitted a
+    kernel that answers no ask."""
     since = ask.created if ask.taken is None else ask.taken
     return any(n.ask is None and n.created > since and n.author == ask.author for n in tree.nodes)

@@ -1,6 +1,6 @@
-"""What of an evaluation is long, kept as artifacts: what a compiler made of each kernel or hot
-loop, read in pieces, and what was timed, round by round, so that a later measurement of the same
-key can join it."""
+"""Long parts of an evaluation, kept as artifacts: compiler listings of each kernel or hot loop,
+which are read in parts, and the timed rounds, which a later measurement of the same key can
+join."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def detach_listings(store: Store, evaluation: Evaluation) -> Evaluation:
-    """The same evaluation with its listings moved to the artifacts."""
+    """Return the evaluation with its listings moved to the artifacts."""
     if not any(LISTINGS in s.data for s in evaluation.stages):
         return evaluation
     return replace(evaluation, stages=tuple(_detached(store, s) for s in evaluation.stages))
@@ -34,7 +34,7 @@ def _detached(store: Store, stage: StageReport) -> StageReport:
 
 
 def listings_text(store: Store, evaluation: Evaluation) -> str:
-    """All listings of an evaluation, with an index that says at which cursor each begins."""
+    """Return all listings of an evaluation, with an index of the cursors where they begin."""
     listings: dict[str, str] = {}
     for stage in evaluation.stages:
         for name, kept in stage.data.get(LISTINGS, {}).items():
@@ -42,10 +42,7 @@ def listings_text(store: Store, evaluation: Evaluation) -> str:
                 store.artifacts.text(kept["artifact"]) if isinstance(kept, dict) else str(kept)
             )
     if not listings:
-        return (
-            "there is no listing: this evaluation compiled nothing that has one (what did not "
-            "build has none)"
-        )
+        return "there is no listing: the candidate did not build, or has no native code"
     parts = [f"[{name}]\n{body.rstrip()}\n\n" for name, body in listings.items()]
     width = max(map(len, listings))
     offset = sum(len(_entry(name, 0, width)) for name in listings) + 1
@@ -61,7 +58,7 @@ def _entry(name: str, offset: int, width: int) -> str:
 
 
 def detach_samples(store: Store, evaluation: Evaluation) -> Evaluation:
-    """The same evaluation with its rounds moved to the artifacts."""
+    """Return the evaluation with its rounds moved to the artifacts."""
     stages = []
     for stage in evaluation.stages:
         samples = stage.data.get(SAMPLES)
@@ -76,7 +73,7 @@ def detach_samples(store: Store, evaluation: Evaluation) -> Evaluation:
 
 
 def load_samples(store: Store, evaluation: Evaluation) -> Samples:
-    """The rounds of a kept evaluation; none where they are not known."""
+    """Return the rounds of a stored evaluation, none where they are not known."""
     for stage in evaluation.stages:
         if SAMPLES in stage.data:
             return from_json(

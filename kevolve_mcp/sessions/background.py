@@ -1,9 +1,9 @@
-"""Parameters searched while an author thinks: settings of a node's TUNABLES as children of it, one
-evaluation at a time, within a share of the session's budget.
+"""Parameter search while an author writes: settings of a node's TUNABLES are evaluated as its
+children, one at a time, within a share of the session's budget.
 
-It is no job: all that it found are nodes, and what comes next follows from the tree. So a server
-that ends leaves nothing to take up, and the next ask begins it again. Whatever else this process is
-asked to measure comes first: the setting under way is given up, its worker killed.
+It is not a job: all its results are nodes, and the next step follows from the tree. So a server
+that ends leaves nothing to resume, and the next ask starts the search again. Any other measurement
+of this process comes first: the current setting is given up and its worker killed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from . import places, recording, tuning
 from .job import SubmitParameters
 from .shared import Shared
 
-# before the first setting: an author that answers at once is not to wait for a worker's end
+# before the first setting, so that an author that answers at once need not wait for a worker to end
 PAUSE_S = 2.0
 log = logging.getLogger(__name__)
 
 
 class Background:
-    """One per service. Nothing of it fails a caller: what goes wrong is logged, and tried again
-    after the next ask."""
+    """The parameter search of a service. It never fails a caller: errors are logged, and the search
+    is retried after the next ask."""
 
     def __init__(self, shared: Shared, group: TaskGroup, *, looks_only: bool) -> None:
         self._shared, self._group, self._looks_only = shared, group, looks_only
@@ -44,26 +44,26 @@ class Background:
         self._turn = anyio.Lock()
 
     def under_way(self, session: str) -> int:
-        """How many settings of the session are being evaluated now, each of which will be charged
-        to its budget."""
+        """Return the number of the session's settings being evaluated, which will be charged to its
+        budget."""
         return int(session in self._measuring)
 
     def wake(self, session: str) -> None:
-        """The author of this session thinks. Returns at once."""
+        """Start searching, since the author of this session is writing. Returns at once."""
         if session and not self._looks_only and session not in self._running:
             self._running[session] = anyio.CancelScope(), anyio.Event()
             self._group.start_soon(self._run, session)
 
     def resume(self, session: str) -> None:
-        """Nothing else is being measured any more: the author of this session reads an answer, and
-        those of sessions that were interrupted still think."""
+        """Go on after other measurements ended: for this session, whose author reads an answer, and
+        for sessions that were interrupted."""
         for each in sorted({session, *self._interrupted}):
             self.wake(each)
         self._interrupted.clear()
 
     async def stop(self, session: str = "") -> None:
-        """Give up what is under way for the session, or for all of them, until the next `wake`;
-        returns when its processes are dead."""
+        """Stop the search for the session, or for all sessions, until the next `wake`; return when
+        its processes are dead."""
         self._interrupted -= {session} if session else self._interrupted
         some = [entry for name, entry in self._running.items() if session in ("", name)]
         for scope, _ in some:
@@ -73,8 +73,8 @@ class Background:
 
     @asynccontextmanager
     async def quiet(self) -> AsyncIterator[None]:
-        """Something else is about to be measured or told: nothing of this is under way inside. It
-        goes on afterwards, or when the job that was started inside is over."""
+        """Pause the search inside the block, for another measurement. It goes on afterwards, or
+        when the job started inside has ended."""
         self._quiet += 1
         interrupted = self._interrupted | set(self._running)
         try:
@@ -95,7 +95,7 @@ class Background:
                     pass
         except KEvolveError as error:
             log.info("parameter search of %s pauses: %s", session, error)
-        # the service must go on, whatever it is
+        # the service must go on, whatever the error
         except Exception:
             log.exception("parameter search of %s failed", session)
         finally:
@@ -103,7 +103,7 @@ class Background:
             over.set()
 
     async def _step(self, session: str) -> bool:
-        """One setting as a node; False where nothing is left, or something else comes first."""
+        """Evaluate one setting as a node; False if none is left, or other work comes first."""
         shared = self._shared
         store = await shared.store()
         record = await shared.thread(store.sessions.get, session)
@@ -124,7 +124,7 @@ class Background:
         async with self._turn:
             if self._quiet or await self._busy(session):
                 return False
-            # whoever asks next finds it counted, and it counts what was asked for meanwhile
+            # the next caller finds this setting counted, and this check counts asks made meanwhile
             async with shared.asking(session):
                 if not await self._fits(session):
                     return False
@@ -136,7 +136,7 @@ class Background:
         return True
 
     async def _fits(self, session: str) -> bool:
-        """Whether the budget has room for one more setting at this moment."""
+        """Whether the budget has room for one more setting now."""
         shared = self._shared
         store = await shared.store()
         record = await shared.thread(store.sessions.get, session)
@@ -153,7 +153,8 @@ class Background:
         )
 
     async def _next(self, record: SessionRecord, tree: Tree) -> Node | None:
-        """None where the search is over, its share of the budget is spent, or nothing is left."""
+        """The next node to search; None where the search is over, its share of the budget is spent,
+        or nothing is left."""
         shared = self._shared
         store = await shared.store()
         if not await self._fits(record.id):
@@ -171,14 +172,14 @@ class Background:
         return next_to_tune(tree)
 
     async def _busy(self, session: str) -> bool:
-        """Whether this process, or for this session another one, is at work on something else."""
+        """Whether this process, or another one for this session, is doing other work."""
         if self._shared.jobs.busy:
             return True
         return any(not job.over for job in await self._shared.jobs.list(session))
 
 
 def _parameters(session: str, node: Node, choice: Choice) -> SubmitParameters:
-    """As of a kernel that is handed in."""
+    """The parameters of a submitted kernel."""
     changed = ", ".join(
         f"{name}={value}" for name, value in choice.params.items() if node.params.get(name) != value
     )
@@ -193,4 +194,4 @@ def _parameters(session: str, node: Node, choice: Choice) -> SubmitParameters:
 
 
 def _silent(event: ProgressEvent) -> None:
-    """Nobody waits for it."""
+    """Drop progress, since nobody waits."""

@@ -1,4 +1,4 @@
-"""Kernels handed in to be timed against each other: no node comes of it."""
+"""Timing kernels against each other, without recording nodes."""
 
 from __future__ import annotations
 
@@ -59,14 +59,15 @@ def duel_view(duel: NodeDuel) -> api.Duel:
 def kernels(
     store: Store, record: SessionRecord | None, request: CompareRequest, language: str
 ) -> dict[str, Candidate]:
-    """By label, the one that the others are held against first. Raises UsageError, NotFound."""
+    """Return the kernels by label, first the one that the others are compared with. Raises
+    UsageError, NotFound."""
     candidates: dict[str, Candidate] = {}
     first = [request.kernel] if request.kernel else []
     for place, text in enumerate((*first, *request.against)):
         if isinstance(text, str):
             if record is None:
                 raise UsageError(
-                    f"{text} names a node, and no session was given",
+                    f"{text} is a node id, but no session was given",
                     "Name its session, or give paths and texts.",
                 )
             label, candidate = (
@@ -101,6 +102,6 @@ def _check(kernels: dict[str, Candidate]) -> None:
     languages = {candidate.language for candidate in kernels.values()}
     if len(languages) > 1:
         raise UsageError(
-            f"the kernels are of different languages: {', '.join(sorted(languages))}",
-            "Compare those of one language.",
+            f"the kernels are in different languages: {', '.join(sorted(languages))}",
+            "Compare kernels of one language.",
         )

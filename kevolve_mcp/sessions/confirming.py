@@ -1,4 +1,5 @@
-"""The winner re-validated, exported, the package measured as a user calls it, skills proposed."""
+"""The finish of a session: re-validate the winner, export it, measure the package as a user calls
+it, propose skills."""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ from .job import FinishParameters, JobKind
 from .shared import Shared
 from .trees import ids
 
-MAX_TRIES = 3  # how many of the best nodes may fail their confirmation before the finish gives up
+MAX_TRIES = 3  # the number of best nodes that may fail confirmation before the finish gives up
 
 
 def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
-    """The nodes to confirm, best first; only the named one where one is named. Where the policy
-    asks for a review, only what a person approved. Raises NotFound, Conflict."""
+    """Return the nodes to confirm, best first, or only the named one. Where the policy requires a
+    review, only approved nodes. Raises NotFound, Conflict."""
     if node_id:
         node = tree.by_id.get(node_id)
         if node is None:
@@ -58,7 +59,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if node.status != "correct":
             raise Conflict(
                 f"{node.id} was not proved correct ({node.status})",
-                "Choose a correct node, or none for the best.",
+                "Choose a correct node, or leave it out for the best.",
             )
         if record.policy.review and not node.approved_by:
             raise _unreviewed(record, node)
@@ -71,14 +72,14 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
     if not ranked:
         waiting = [n for n in tree.nodes if n.status == "needs_review"]
         approving = [
-            Action("approve", "lets one pass", session=record.id, node=n.id) for n in waiting[-1:]
+            Action("approve", "approves one", session=record.id, node=n.id) for n in waiting[-1:]
         ]
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a "
             "protected case"
             + (f"; proved wrong when confirmed: {_refuted(tree)}" if _refuted(tree) else "")
-            + (f"; a person should look at {ids(waiting[-5:])}." if waiting else "."),
-            "Go on, or name a correct node.",
+            + (f"; a person should review {ids(waiting[-5:])}." if waiting else "."),
+            "Continue the search, or name a correct node.",
             *approving,
             Action("next_ask", session=record.id),
             Action("discard", "closes it without an export", session=record.id),
@@ -92,15 +93,16 @@ def _refuted(tree: Tree) -> str:
 
 def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
     return Conflict(
-        "the session's policy asks for a review before an export, and nobody has approved "
+        "the session's policy requires a review before an export, and nobody has approved "
         f"{node.id}",
-        "Then finish again.",
+        "Finish again once it is approved.",
         Action("approve", session=record.id, node=node.id),
     )
 
 
 class FinishJob(JobKind[FinishParameters, api.Finished]):
-    """Run again after a crash, it finds confirmation and measurement in the store."""
+    """The job that finishes a session. Run again after a crash, it finds confirmation and
+    measurement in the store."""
 
     kind = "finish"
     parameters = FinishParameters
@@ -167,8 +169,8 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
         nodes: tuple[Node, ...],
         progress: Progress,
     ) -> tuple[Node, Candidate, StoredEvaluation, dict[str, str]]:
-        """The first node that its clean re-validation confirms; why those before it were not.
-        Raises Conflict without one."""
+        """The first node that its re-validation confirms, and why those before it were not. Raises
+        Conflict without one."""
         rejected, reasons, approving = dict[str, str](), list[str](), list[Action]()
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
@@ -184,7 +186,7 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
                 return node, candidate, confirmation, rejected
             if why and confirmation.evaluation.status == "needs_review":
                 approving.append(Action("approve", session=record.id, node=node.id))
-            # the whole reason is read when the session is over
+            # the full reason can be read once the session is over
             rejected[node.id] = _rejection(confirmation, why)
             shown = await self._shared.thread(held_out.veiled, store, confirmation)
             why = await self._shared.thread(reviews.against, store, shown, record.id, node)
@@ -192,7 +194,7 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
         raise Conflict(
             f"no node was confirmed: {'; '.join(reasons)}",
             "Fix them and go on, or name another node."
-            + (" One that is approved now passes: then finish again." if approving else ""),
+            + (" A node that is approved now passes: then finish again." if approving else ""),
             *approving,
             Action("next_ask", session=record.id),
         )
@@ -240,7 +242,7 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
         node: Node,
         progress: Progress,
     ) -> StoredEvaluation:
-        """The package as a user calls it. Raises Conflict when it does not verify."""
+        """Measure the package as a user calls it. Raises Conflict when it does not verify."""
         candidate = await self._shared.thread(package_candidate, exported.path)
         policy = replace(
             record.policy, library_calls="allow"
@@ -278,7 +280,7 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
         )
         spent = await self._shared.thread(store.sessions.spent, record.id)
         over = terminate(tree, record.goal, record.budget, spent, best=figures(cases))
-        return over.sentence if over else "Finished on request, before a termination rule held."
+        return over.sentence if over else "Finished on request, before a termination rule applied."
 
     def _order(
         self, record: SessionRecord, task: Task, request: EvaluationRequest
@@ -290,8 +292,8 @@ class FinishJob(JobKind[FinishParameters, api.Finished]):
 def _learn(
     shared: Shared, store: Store, record: SessionRecord, task: Task, tree: Tree, node: Node
 ) -> tuple[list[str], list[str]]:
-    """The skills that this session proposes, and why other steps gave none. Done again after a
-    crash, it changes nothing."""
+    """The skills that this session proposes, and why other steps gave none. Repeated after a crash,
+    it changes nothing."""
     shipped = tuple(s for s in shared.library().skills() if not skills.is_learned(s.id))
     proposed = skills.propose_from(store, record, task, tree, node, shipped)
     note(shared, store, tree, record)
@@ -304,12 +306,12 @@ def note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> Non
 
 
 def _rejection(stored: StoredEvaluation, why: str) -> str:
-    """Why a node was not confirmed. why: "" where every case is right."""
+    """Why a node was not confirmed. why: "" where every case is correct."""
     return f"{stored.evaluation.status}: {why or 'a protected case regressed'} ({stored.id})"
 
 
 async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> api.Finished:
-    """How a session ended, built from the store; a package that was moved away keeps its
+    """Return the result of a finished session from the store; a package that was moved keeps its
     figures."""
     store = await shared.store()
     view = await looking.session(shared, record)
@@ -343,8 +345,8 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
 
 
 def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
-    """The package of exactly this confirmation, written before a crash; None where there is none
-    that is whole."""
+    """The package of exactly this confirmation, written before a crash; None where there is no
+    complete one."""
     place = folder.with_name(re.sub(r"\W", "_", folder.name))
     try:
         package = read_package(place)
@@ -359,8 +361,8 @@ def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
 
 
 def _contents(folder: Path) -> dict[str, str]:
-    """The text of every file that the package lists, by its path below the folder; empty when it
-    was moved away."""
+    """The text of every file of the package, by its path below the folder; empty if it was
+    moved."""
     try:
         package = read_package(folder)
         return {
@@ -374,9 +376,8 @@ def _contents(folder: Path) -> dict[str, str]:
 def _part(
     progress: Progress, low: float, high: float, doing: str = "", task: Task | None = None
 ) -> Callable[[ProgressEvent], None]:
-    """Progress of one part of the whole. doing: what this part is, which what goes on in the
-    evaluator does not say. task: of a confirmation, whose cases are not named where some are held
-    out."""
+    """Progress of one part of the whole. doing: what this part does, put before the evaluator's
+    messages. task: that of a confirmation, whose cases are not named where some are held out."""
     hides = task is not None and held_out.takes_part(task)
     before = f"{doing}: " if doing else ""
     return lambda event: progress(

@@ -1,10 +1,10 @@
 """Which of a session's nodes is confirmed first: those that may be the best are timed against each
 other in the same rounds.
 
-Figures over a baseline that were taken minutes apart do not tell near nodes apart, and the highest
-of many medians is the luckiest one. So the node that ranks first, by its meetings in the search and
-the figure that is assured, keeps its place unless another one is certainly faster. Those that lost
-to it in the search, or were found equal, do not meet it again.
+Figures over a baseline that were measured minutes apart cannot tell close nodes apart, and the
+highest of many medians is the luckiest one. So the node that ranks first, by its head-to-head
+results in the search and its lower bound, keeps its place unless another one is certainly faster.
+Nodes that lost to it in the search, or were found equal, are not timed against it again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ CONTENDERS = 4
 
 @dataclass(frozen=True)
 class Contest:
-    """order: all nodes, the one to confirm first before the others. duels: that one over the other
-    contenders. note: why there are none although there were contenders, "" otherwise."""
+    """The result of a contest. order: all nodes, the one to confirm first at the front. duels: that
+    one against the other contenders. note: why there are no duels although there were contenders,
+    "" otherwise."""
 
     order: tuple[Node, ...]
     duels: tuple[NodeDuel, ...] = ()
@@ -37,8 +38,8 @@ class Contest:
 async def hold(
     shared: Shared, record: SessionRecord, task: Task, nodes: tuple[Node, ...], progress: Progress
 ) -> Contest:
-    """nodes: best first. Those that no other dominates are timed, if there are several; it costs no
-    budget."""
+    """Time the nodes that no other dominates, if there are several; it costs no budget. nodes: best
+    first."""
     some, equal = contenders(nodes), equals(nodes)
     known = (
         f"Equal to {nodes[0].id} head-to-head in the search, and not timed again: "
@@ -63,8 +64,8 @@ async def hold(
             nodes,
             note=_joined(
                 known,
-                f"{names} could not be timed against each other ({error.message}): the assured "
-                "figures decided.",
+                f"{names} could not be timed against each other ({error.message}): their lower "
+                "bounds decided.",
             ),
         )
     first = winner(comparison)
@@ -86,15 +87,15 @@ def _joined(*sentences: str) -> str:
 
 
 def contenders(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Of `nodes`, best first: those that may be the best as far as their intervals and what they
-    met in the search say, each text once."""
+    """Return those of `nodes` (best first) that may be the best by their intervals and head-to-head
+    results in the search, each text once."""
     equal = {node.id for node in equals(nodes)}
     some = [node for node in undominated(nodes) if node.id not in equal]
     return tuple({node.candidate: node for node in reversed(some)}.values())[::-1][:CONTENDERS]
 
 
 def equals(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Those of which the search knows that they equal the first: none of them takes its place."""
+    """Return the nodes that the search found equal to the first: none of them takes its place."""
     return tuple(
         node
         for node in nodes[1:]
@@ -103,8 +104,8 @@ def equals(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def winner(comparison: HeadToHead) -> int:
-    """The first candidate, unless others are certainly faster: then the one of them whose assured
-    ratio is the highest."""
+    """Return the first candidate, unless others are certainly faster: then the one of them with the
+    highest lower bound of the ratio."""
     first = next((n for n, e in enumerate(comparison.evaluations) if e.status == "correct"), 0)
     over = [
         (duel.interval[0], n)

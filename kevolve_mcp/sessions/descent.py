@@ -1,5 +1,5 @@
-"""From which nodes a kernel that was handed in descends: those that were named, those of its ask,
-or the one most like it."""
+"""The parents of a submitted kernel: those that were named, those of its ask, or the most similar
+node."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .types import SubmitRequest
 
 @dataclass(frozen=True)
 class Descent:
-    """likeness: to the most alike of the earlier nodes, where the text was compared because nobody
-    had named a parent."""
+    """The parents of a kernel. likeness: to the most similar earlier node, where texts were
+    compared because no parent was named."""
 
     parents: tuple[str, ...]
     role: Role
@@ -28,18 +28,18 @@ class Descent:
 
 
 def named(request: SubmitRequest, ask: Ask | None) -> tuple[tuple[str, ...], bool]:
-    """The parents without the root, and whether nobody said a word about them."""
+    """Return the parents without the root, and whether none were given at all."""
     if request.parents:
         return tuple(p for p in dict.fromkeys(request.parents) if p != ROOT), False
     return (ask.parents, False) if ask else ((), True)
 
 
 def check(store: Store, session: str, parents: tuple[str, ...]) -> None:
-    """Raises NotFound for what is no node of the session."""
+    """Check that parents are nodes of the session. Raises NotFound."""
     for parent in parents:
         if not (parent[:1] == "n" and parent[1:].isdigit()):
             raise NotFound(
-                f"{parent!r} is no node id",
+                f"{parent!r} is not a node id",
                 'Node ids look like "n3".',
                 Action("view", "lists them", session=session),
             )
@@ -55,10 +55,10 @@ def find(
     structure: str,
     params: dict[str, Any],
 ) -> Descent:
-    """The parents that were named. Without any: those of the same text handed in before; the best
-    node of the same structure, for a text that differs from it in PARAMS alone; the node whose text
-    is most like it, if that is like enough. A start comes from elsewhere and is compared by
-    structure only."""
+    """Return the parents that were named. Without any: those of the same text submitted before; the
+    best node of the same structure, for a text that differs only in PARAMS; the node with the most
+    similar text, if it is similar enough. A start comes from elsewhere and is only compared by
+    structure."""
     parents = p.parents
     if parents:
         return Descent(parents, ask.role if ask else "improve")

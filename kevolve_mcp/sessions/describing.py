@@ -11,14 +11,14 @@ from kevolve_mcp.executors.interpreters import INSTALL_TORCH, USE_LINUX
 
 from .shared import UseCase
 
-TORCH = f"torch is missing: no interpreter that was found can import it. {INSTALL_TORCH}"
-LINUX = f"evaluation needs Linux; here the server keeps knowledge and trees. {USE_LINUX}"
+TORCH = f"torch is missing: no interpreter found can import it. {INSTALL_TORCH}"
+LINUX = f"evaluation needs Linux; here the server only offers knowledge and trees. {USE_LINUX}"
 
 
 class Describing(UseCase):
     async def describe(self, target: str = "", *, python: str = "") -> api.MachineSummary:
-        """What can be evaluated here, why not the rest, and how to get it. Never fails for
-        something that is missing: that is what it is there to say."""
+        """Describe what can be evaluated here, why not the rest, and how to enable it. Missing
+        parts are reported, never raised."""
         shared, measures = self._shared, Target.parse(target or "cpu").on_host
         executor = shared.pool.get(python)
         missing: list[str] = []
@@ -28,7 +28,7 @@ class Describing(UseCase):
             interpreters = await shared.pool.interpreters(executor)
             report = await shared.pool.report(executor)
         except (Unavailable, UsageError) as error:
-            # otherwise the interpreters' own reasons say it better
+            # otherwise the interpreters' own reasons are more precise
             if any(i.usable for i in interpreters):
                 missing.append(str(error))
         if report is not None and measures:

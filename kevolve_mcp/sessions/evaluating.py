@@ -1,5 +1,5 @@
-"""One evaluation: from the store where an equal key was evaluated before, otherwise by an executor,
-tried again when it fails."""
+"""One evaluation: from the store if an equal key was evaluated before, otherwise by an executor,
+with retries."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from .inputs import Loaded
 from .job import Location
 from .shared import Shared
 
-# of the best F: what the evaluator left early, below 0.96 of the best it knew, answers up to here
+# an evaluation that was stopped early, below 0.96 of the best F known then, is reused while it is
+# below this fraction of the best F
 LEFT_BEHIND = 0.97
-USUAL_PROCESSES = 3  # of a candidate, in a search
+USUAL_PROCESSES = 3  # per candidate in a search
 
 
 @dataclass(frozen=True)
 class EvaluationOrder:
-    """What to evaluate where. session: who pays for it, None for nobody. repeat: measure again
-    although the answer is known, and join what was measured before; so does an effort (see
-    EvaluationRequest) above what is behind the answer."""
+    """What to evaluate and where. session: the one whose budget pays, None for none. repeat:
+    measure again although the answer is known, and pool the samples; so does an effort (see
+    EvaluationRequest) above that of the known answer."""
 
     task: Task
     request: EvaluationRequest
@@ -43,14 +44,14 @@ class EvaluationOrder:
 
 
 async def known(shared: Shared, order: EvaluationOrder) -> StoredEvaluation | None:
-    """The stored evaluation of the same key, if that is enough; None without one, or while the
+    """Return the stored evaluation of the same key if it suffices; None without one, or while the
     evaluator's environment is not known."""
     answer = await _stored(shared, order)
     return None if answer is None or order.repeat or _missing(order, answer) else answer
 
 
 def _missing(order: EvaluationOrder, answer: StoredEvaluation) -> int:
-    """How many processes the wanted effort asks for beyond those that are behind a timed answer."""
+    """How many processes the requested effort needs beyond those behind a timed answer."""
     timed = any(c.speedup is not None for c in answer.evaluation.cases)
     return (
         max(0, round(USUAL_PROCESSES * order.request.effort) - api.processes(answer.evaluation))
@@ -80,8 +81,8 @@ async def _stored(shared: Shared, order: EvaluationOrder) -> StoredEvaluation | 
 
 
 def _went_far_enough(evaluation: Evaluation, best: float) -> bool:
-    """Whether it need not be measured again: it was not left early, or whoever asks has a best that
-    is as far ahead."""
+    """Whether it need not be measured again: it was not stopped early, or the caller's best is as
+    far ahead."""
     brief = any(signal.name == "timed_briefly" for signal in evaluation.signals)
     return not brief or (evaluation.fitness or 0.0) < LEFT_BEHIND * best
 
@@ -89,8 +90,8 @@ def _went_far_enough(evaluation: Evaluation, best: float) -> bool:
 async def measure(
     shared: Shared, order: EvaluationOrder, progress: Progress
 ) -> StoredEvaluation | Fresh:
-    """`known`, else a fresh evaluation, which is not stored yet. Raises EvaluatorUnavailable after
-    the second retry."""
+    """Return the `known` evaluation, else a fresh one, which is not stored yet. Raises
+    EvaluatorUnavailable after the second retry."""
     await shared.pool.report(order.executor)
     answer = await known(shared, order)
     if answer is not None:
@@ -105,8 +106,7 @@ async def measure(
 
 
 async def _joined(shared: Shared, order: EvaluationOrder) -> EvaluationOrder:
-    """The order with what was measured under its key before, and no more effort than is missing
-    then."""
+    """The order with the samples measured under its key before, and only the missing effort."""
     answer = await _stored(shared, order)
     if (
         answer is None
@@ -122,7 +122,7 @@ async def _joined(shared: Shared, order: EvaluationOrder) -> EvaluationOrder:
 
 
 async def _detached(shared: Shared, evaluation: Evaluation) -> Evaluation:
-    """With what is long moved to the artifacts."""
+    """The evaluation with its long parts moved to the artifacts."""
     store = await shared.store()
     return await shared.thread(
         attachments.detach_samples,
@@ -141,7 +141,7 @@ class Fresh:
 async def stored(
     shared: Shared, order: EvaluationOrder, progress: Progress
 ) -> tuple[StoredEvaluation, bool]:
-    """Measured and kept; and whether it was there before."""
+    """Return the stored evaluation, measured if necessary, and whether it was already known."""
     measured = await measure(shared, order, progress)
     return await keep(shared, order, measured), isinstance(measured, StoredEvaluation)
 
@@ -149,7 +149,7 @@ async def stored(
 async def keep(
     shared: Shared, order: EvaluationOrder, measured: StoredEvaluation | Fresh
 ) -> StoredEvaluation:
-    """A fresh evaluation put into the store."""
+    """Store a fresh evaluation."""
     if isinstance(measured, StoredEvaluation):
         return measured
     store = await shared.store()
@@ -167,8 +167,8 @@ async def compared(
     session: str | None,
     progress: Progress,
 ) -> tuple[HeadToHead, tuple[tuple[str, Evaluation], ...]]:
-    """Candidates against each other, measured now, and each one's evaluation as it is kept, with
-    its id. session: who pays."""
+    """Compare candidates now; return the result and each one's stored evaluation with its id.
+    session: the one whose budget pays."""
     comparison = await tried(
         lambda: executor.compare(task, request, target, progress=progress), progress
     )
@@ -182,8 +182,8 @@ async def compared(
 
 
 def place(shared: Shared, record: SessionRecord, task: Task) -> tuple[Task, Executor]:
-    """A session's task as its files lie, and the executor that evaluates for it."""
-    # an equal one may have been opened elsewhere
+    """Return a session's task with the path of its file, and the executor that evaluates for it."""
+    # an equal task may have been opened with another path
     path = record.options.path
     task = task if path is None else replace(task, path=path)
     return task, shared.pool.get(record.python, Path(task.path).parent if task.path else None)
@@ -192,7 +192,7 @@ def place(shared: Shared, record: SessionRecord, task: Task) -> tuple[Task, Exec
 async def opened(
     shared: Shared, where: Location, task: Loaded, progress: Progress, *, timed: bool
 ) -> tuple[Task, Executor]:
-    """A task outside of any session. Raises what Executor.open_task raises."""
+    """Open a task outside of any session. Raises what Executor.open_task raises."""
     executor = shared.pool.get(where.python, task.folder)
     opened_task = await executor.open_task(
         task.source, task.path, where.target, timed=timed, progress=progress

@@ -1,5 +1,5 @@
-"""Kernels handed in: told to a session as a node, only compiled, checked, profiled or tuned, or
-compared."""
+"""Evaluating kernels: submitted to a session as a node, or compiled, checked, profiled, tuned or
+compared without one."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ MOST_TRIALS = 64
 
 
 class Evaluating(UseCase):
-    """Each method answers at once where the store knows the answer, else with a job. They raise
-    UsageError, NotFound and Conflict."""
+    """Evaluations. Each method answers at once where the store knows the answer, else with a job.
+    They raise UsageError, NotFound and Conflict."""
 
     async def submit(self, request: SubmitRequest) -> api.Job:
-        """Tell: the evaluation recorded as a node."""
+        """Evaluate a kernel and record it as a node."""
         await self._check_opened(request.session_id)
         shared = self._shared
         store = await shared.store()
@@ -51,7 +51,7 @@ class Evaluating(UseCase):
             raise Conflict(
                 f"session {record.id} is {record.state}: {record.reason}",
                 "",
-                Action("open_another", "starts another one"),
+                Action("open_another", "opens another session"),
             )
         ask = (
             await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id))
@@ -80,7 +80,7 @@ class Evaluating(UseCase):
             effort=request.effort,
         )
         place = await places.of_session(shared, record)
-        # a setting under way would take a place of the budget after the node took it
+        # otherwise a setting in progress would take the node's place in the budget
         async with shared.background.quiet():
             done = await recording.at_once(shared, place, parameters)
         if done is not None:
@@ -98,11 +98,11 @@ class Evaluating(UseCase):
         return await self._measure(request, "check")
 
     async def profile(self, request: KernelRequest) -> api.Job:
-        """All stages; no node."""
+        """Run all stages; no node."""
         return await self._measure(request, "profile")
 
     async def ablate(self, request: KernelRequest) -> api.Job:
-        """Timed although it is not correct; no node, no fitness."""
+        """Time a kernel even if it is incorrect; no node, no fitness."""
         return await self._measure(request, "ablation")
 
     async def _measure(self, request: KernelRequest, depth: api.Depth) -> api.Job:
@@ -129,7 +129,7 @@ class Evaluating(UseCase):
         return await shared.jobs.start(depth, parameters)
 
     async def tune(self, request: KernelRequest, count: int) -> api.Job:
-        """So many choices of a file's TUNABLES evaluated, besides the file as it is; no node."""
+        """Evaluate `count` choices of a file's TUNABLES besides the unchanged file; no node."""
         shared = self._shared
         store = await shared.store()
         if not 1 <= count <= MOST_TRIALS:
@@ -146,7 +146,7 @@ class Evaluating(UseCase):
         return await shared.jobs.start("tune", parameters)
 
     async def compare(self, request: CompareRequest) -> api.Job:
-        """Kernels against each other in the same rounds, always measured now; no node."""
+        """Time kernels against each other in the same rounds, always anew; no node."""
         if request.session_id:
             await self._check_opened(request.session_id)
         shared = self._shared
@@ -177,7 +177,7 @@ async def _candidate(
     if ask is not None and ask.start is not None:
         return await shared.thread(store.candidates.get, ask.start.candidate)
     what = (
-        f"ask {ask.id} is a {ask.role}, which wants a kernel from you"
+        f"ask {ask.id} is a {ask.role}, which needs a kernel from you"
         if ask
         else "no kernel was given"
     )
@@ -187,5 +187,5 @@ async def _candidate(
 
 
 async def _at_once(shared: Shared, kind: api.Depth, session: str, result: api.Evaluated) -> api.Job:
-    """Answered from the store: no job, no worker."""
+    """The answer from the store, without job and worker."""
     return api.answered(kind, session, result, await shared.left(session))

@@ -1,5 +1,5 @@
-"""What earlier sessions of similar tasks lend: named when a session is opened, among its starts,
-and shown in some of its asks."""
+"""Kernels from earlier sessions of similar tasks: listed when a session is opened, used as starts,
+and shown in some asks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kevolve_mcp.search import Expansion, LentKernel
 from kevolve_mcp.store import SessionRecord, SimilarFound, SimilarKernel, Store
 from kevolve_mcp.synthesis import SimilarStart
 
-NAMED = 5  # when a session is opened
-LENT = 2  # as starts
-AMONG = 5  # one of them is shown in an ask
-# roles that take nothing from elsewhere: a kernel as it is, parameters of one
+NAMED = 5  # listed when a session is opened
+LENT = 2  # used as starts
+AMONG = 5  # candidates from which an ask shows one
+# roles that never show a foreign kernel: starts, and parameters of one kernel
 ALONE = ("start", "tune")
 
 
 def named(
     kernels: Sequence[SimilarKernel], task: Task, target: str, language: str
 ) -> tuple[SimilarFound, ...]:
-    """As callers see them, the most similar first."""
+    """Return the kernels as callers see them, the most similar first."""
     views = (_brief(kernel, task, target, language) for kernel in kernels)
     return tuple(
         sorted(
@@ -33,7 +33,7 @@ def named(
 
 
 def lent(kernel: SimilarKernel) -> SimilarStart:
-    """As starts and contexts take it."""
+    """Return a kernel as starts and contexts take it."""
     place = f"{kernel.session} {kernel.node.id}"
     return SimilarStart(
         kernel.task.name,
@@ -49,12 +49,12 @@ def lent(kernel: SimilarKernel) -> SimilarStart:
 def inspired(
     store: Store, record: SessionRecord, task: Task, expansion: Expansion, seq: int
 ) -> Expansion:
-    """The expansion for the ask of this seq, with a kernel of a similar task noted in it as often
-    as the session's option `inject` says.
+    """Return the expansion for the ask of this seq, with a kernel of a similar task added with the
+    probability of the session's option `inject`.
 
-    Which asks and which kernel follow from the session's seed and the ask's seq, and from what
-    other sessions had found when this one was created: an ask that is made again after a crash is
-    the same. More similar tasks are drawn more often.
+    The draw depends only on the session's seed, the ask's seq and the results of other sessions
+    when this one was created, so an ask that is made again after a crash is the same. More similar
+    tasks are drawn more often.
     """
     chance = record.options.inject
     source = random.Random(f"{record.seed}:{seq}:injected")
@@ -76,7 +76,7 @@ def inspired(
 
 
 def shown(store: Store, expansion: Expansion) -> tuple[SimilarStart, ...]:
-    """The kernel that an ask lends, as it was when it was chosen; () for none."""
+    """Return the kernel that an ask shows, with its figures when it was chosen; () for none."""
     if (lent := expansion.lent) is None:
         return ()
     node = store.nodes.get(lent.session, lent.node)

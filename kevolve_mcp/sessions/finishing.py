@@ -1,4 +1,4 @@
-"""Ending a session: its best node exported, or all discarded; a node approved by a person."""
+"""Ending a session with an export or without one; and the approval of a node by a person."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .types import FinishRequest
 
 class Finishing(UseCase):
     async def finish(self, request: FinishRequest) -> api.Job:
-        """Re-validate, export, measure the package, propose skills; or discard. What the session
-        ended with if it is over, else the job that ends it. Raises NotFound, Conflict."""
+        """Re-validate, export, measure the package and propose skills; or discard. Return the job
+        that ends the session, or its result if it is over. Raises NotFound, Conflict."""
         await self._check_opened(request.session_id)
         shared = self._shared
         store = await shared.store()
@@ -29,7 +29,7 @@ class Finishing(UseCase):
             if request.node_id and request.node_id != exported:
                 raise Conflict(
                     f"session {record.id} is finished with {exported}: "
-                    f"{request.node_id} cannot be exported any more",
+                    f"{request.node_id} can no longer be exported",
                     "",
                     Action("finish", "reads its package again", session=record.id),
                     Action("open_another", "starts another session"),
@@ -40,7 +40,7 @@ class Finishing(UseCase):
             raise Conflict(
                 f"session {record.id} was abandoned: {record.reason}",
                 "",
-                Action("open_another", "starts another one"),
+                Action("open_another", "opens another session"),
             )
         tree = await shared.thread(shared.trees.load, store, record.id)
         confirming.choose(record, tree, request.node_id)
@@ -49,7 +49,7 @@ class Finishing(UseCase):
         ]
         if busy:
             raise Conflict(
-                f"{', '.join(busy)} of session {record.id} still run",
+                f"session {record.id} still has running jobs: {', '.join(busy)}",
                 "Wait for them, or cancel them.",
                 Action("wait", session=record.id),
                 Action("cancel", session=record.id),
@@ -60,9 +60,9 @@ class Finishing(UseCase):
         return await shared.jobs.start("finish", parameters)
 
     async def approve(self, session_id: str, node_id: str, author: str, note: str = "") -> api.Node:
-        """A person lets a node pass: one under review counts as correct; reviewed, it may be
-        exported. Raises NotFound (session, node), Conflict (neither correct nor in need of a
-        review: there is nothing to approve)."""
+        """Record a person's approval of a node: one that needs a review then counts as correct, and
+        a session with review may export it. Raises NotFound (session, node), and Conflict for a
+        node that is neither correct nor in need of a review."""
         shared = self._shared
         store = await shared.store()
         tree = await shared.thread(shared.trees.load, store, session_id)
@@ -74,7 +74,7 @@ class Finishing(UseCase):
             )
         if node.status not in ("correct", "needs_review"):
             raise Conflict(
-                f"{node.id} is {node.status}: only what is correct or needs_review can be approved",
+                f"{node.id} is {node.status}: only correct or needs_review nodes can be approved",
                 "Fix it and submit it again.",
             )
         await shared.thread(store.approvals.add, session_id, node_id, author, note)

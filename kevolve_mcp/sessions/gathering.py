@@ -1,5 +1,5 @@
-"""The context of one ask: parents, history, pages and what its author had before, gathered from the
-store and fitted into a budget."""
+"""The context of one ask: parents, history, pages and what its author was given before, gathered
+from the store and fitted to a token limit."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from . import experience
 from .passages import Passages, Situation, choose, exact_target, features
 from .shared import Shared
 
-FIRST_TOKENS = 3000  # of an answer with one ask that holds the task
+FIRST_TOKENS = 3000  # of an answer with one ask that contains the task
 LATER_TOKENS = 1500  # of one whose author was given the task before
-AROUND_TOKENS = 100  # of these: whose ask it is, how it is answered, what is left of the budget
-STRUCTURES = 3  # structures whose parameters were searched, told in one line each
-MAX_ROWS = 400  # of the history that travels as data
-EXCERPT_CHARACTERS = 1600  # at most, and a tenth of the text
+AROUND_TOKENS = 100  # of these: verdict, next steps and what is left of the budget
+STRUCTURES = 3  # structures whose parameters were searched, with one line each
+MAX_ROWS = 400  # of the history that is sent as data
+EXCERPT_CHARACTERS = 1600  # at most, and at most a tenth of the text
 
 Had = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Who will read the ask. had: what it was given before, see `synthesis.shown`; None for one who
-    has seen nothing and may not be the one who asks again. max_tokens: of text and data together;
-    None for the usual size. say: how it names a call."""
+    """The reader of an ask. had: what it was given before, see `synthesis.shown`; None for one that
+    has seen nothing and may not be the one that asks again. max_tokens: the size of text and data
+    together; None for the usual size. say: renders a call."""
 
     had: Had | None = None
     max_tokens: int | None = None
@@ -51,7 +51,7 @@ class Reader:
 
     @property
     def text_tokens(self) -> int:
-        """The size of an ask's own text where nothing else is asked for."""
+        """Return the default size of an ask's own text."""
         whole = LATER_TOKENS if self.had and "task" in self.had else FIRST_TOKENS
         return whole - AROUND_TOKENS
 
@@ -65,15 +65,15 @@ class BuiltAsk:
 
     @property
     def skills(self) -> tuple[str, ...]:
-        """Those of the pages that are skills."""
+        """Return the pages that are skills."""
         return tuple(page for page in self.pages if page.startswith("skills/"))
 
 
 def had(
     store: Store, tree: Tree, session: str, holder: AuthorId, *, seq: int, earlier: bool = False
 ) -> Had:
-    """What this author was given in other asks than `seq` (or in earlier ones alone), and which
-    sources it handed in itself."""
+    """Return what this author was given in other asks than `seq` (or only in earlier ones), and
+    which sources it submitted itself."""
     known: dict[str, str] = {}
     keys_by_ask = store.asks.held_by(session, holder)
     for other, keys in keys_by_ask.items():
@@ -84,7 +84,7 @@ def had(
         own = node.author == holder
         if own and node.origin is None:
             known[shown.source_key(node.id)] = shown.OWN
-        elif node.automatic:  # its hypothesis says in which values it differs
+        elif node.automatic:  # its hypothesis names the values that differ
             of = shown.source_key(node.parents[0])
             if of in known:
                 known[shown.source_key(node.id)] = known[of]
@@ -100,7 +100,7 @@ def had(
 
 
 def _as_given(store: Store, session: str, start: Node) -> bool:
-    """Whether a start is the kernel that its ask showed."""
+    """Whether a start is unchanged from the kernel that its ask showed."""
     assert start.ask is not None
     kernel = store.asks.get(session, start.ask).start
     return kernel is not None and kernel.candidate == start.candidate
@@ -116,7 +116,7 @@ async def build(
     reader: Reader,
     report: MachineReport | None = None,
 ) -> BuiltAsk:
-    """Context and data for an ask of this seq."""
+    """Build context and data for an ask of this seq."""
     store = await shared.store()
     spent = await shared.thread(store.sessions.spent, record.id)
     executor = shared.pool.get(record.python)
@@ -162,7 +162,7 @@ async def build(
         material, data_tokens = _within(material, reader.max_tokens // 2)
         text_tokens = max(reader.max_tokens // 2, reader.max_tokens - data_tokens)
     context = build_context(material, text_tokens)
-    # some may have found no room
+    # some may not have fitted
     there = (e.page_id for e in gathered.passages.new if f" ({e.page_id})" in context.text)
     return BuiltAsk(context, tuple(there))
 
@@ -207,7 +207,7 @@ def _gather(
         size = min(EXCERPT_CHARACTERS, 4 * (reader.max_tokens or reader.text_tokens) // 10)
         situation = _situation(record, task, tree, expansion, parents, environment)
         passages = choose(shared.library(), situation, reader.had or {}, size)
-    best = tree.best()  # its text is with the parents, where it is one of them
+    best = tree.best()  # if it is a parent, its text is already there
     text = (
         store.candidates.get(best.candidate)
         if best is not None and best.id not in expansion.parents
@@ -226,7 +226,7 @@ def _gather(
 
 
 def _in_order(tree: Tree, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The correct ones best first, then the others, the newest first."""
+    """The correct nodes best first, then the others newest first."""
     failed = sorted((n for n in nodes if n.failed), key=lambda n: -n.seq)
     return (*tree.in_order(n for n in nodes if not n.failed), *failed)
 
@@ -253,16 +253,15 @@ def _situation(
 
 
 def _tried(tree: Tree, parents: tuple[Parent, ...]) -> tuple[Node, ...]:
-    """All attempts, those of the parents' structures first, then the newest; oldest first within
-    what remains."""
+    """All attempts to keep, those of the parents' structures and then the newest preferred; in the
+    order of insertion."""
     structures = {p.node.structure for p in parents}
     order = sorted(tree.nodes, key=lambda n: (n.structure not in structures, -n.seq))[:MAX_ROWS]
     return tuple(sorted(order, key=lambda n: n.seq))
 
 
 def _within(material: Material, max_tokens: int) -> tuple[Material, int]:
-    """The material with as many rows of `tried` as its data may have, and the size of the data in
-    tokens."""
+    """The material with as many rows of `tried` as fit, and the size of its data in tokens."""
     size = _size(material)
     if size <= max_tokens or not material.tried:
         return material, size

@@ -1,5 +1,5 @@
-"""What an evaluation tells of held-out cases: nothing while its session can go on, or finishing
-again and again would show them."""
+"""What an evaluation reveals of held-out cases: nothing while its session can go on, since repeated
+finishing would otherwise expose them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LATER = "held-out cases are shown once the session is finished"
 
 
 def visible(store: Store, stored: StoredEvaluation) -> Evaluation:
-    """The evaluation as its readers may see it. Those of a search have no held-out cases; a
-    confirmation shows them once its session is finished."""
+    """Return the evaluation as its readers may see it. Evaluations of a search have no held-out
+    cases; a confirmation shows them once its session is finished."""
     e = stored.evaluation
     if e.purpose not in ("confirm", "export"):
         return replace(e, cases=tuple(c for c in e.cases if not c.held_out))
@@ -27,12 +27,12 @@ def visible(store: Store, stored: StoredEvaluation) -> Evaluation:
 
 
 def veiled(store: Store, stored: StoredEvaluation) -> StoredEvaluation:
-    """The stored one with what `visible` leaves of it."""
+    """Return a stored evaluation reduced by `visible`."""
     return replace(stored, evaluation=visible(store, stored))
 
 
 def takes_part(task: Task) -> bool:
-    """Whether a confirmation of this task has something to hide."""
+    """Return whether a confirmation of this task uses held-out cases."""
     return any(case.held_out for case in task.cases)
 
 
@@ -41,8 +41,8 @@ def _finished(store: Store, session: str | None) -> bool:
 
 
 def _veiled(e: Evaluation, task: Task) -> Evaluation:
-    """Without whatever may name a held-out case, its shape or its numbers: logs and data of stages,
-    the texts of signals, the message unless the fault has nothing to do with such a case."""
+    """The evaluation without what may reveal a held-out case, its shape or its numbers: logs and
+    data of stages, texts of signals, and the message unless it is unrelated to such a case."""
     shown = tuple(c for c in e.cases if not c.held_out)
     unbuilt = any(s.stage == "build" and not s.ok for s in e.stages)
     plain = unbuilt or any(not c.correct for c in shown)
@@ -57,20 +57,20 @@ def _veiled(e: Evaluation, task: Task) -> Evaluation:
 
 def _said(e: Evaluation, task: Task) -> str:
     if e.status == "correct":
-        return "right in every case"
+        return "correct in every case"
     if e.status == "needs_review":
-        return "right in every case, but a person should look"
+        return "correct in every case, but a person should review it"
     right = {c.name for c in e.cases if c.correct}
     wrong = any(not c.correct for c in e.cases if c.held_out)
     came_so_far = all(c.name in right for c in task.visible_cases)
     if wrong or (came_so_far and any(c.name not in right for c in task.cases)):
         return "a held-out case was wrong" if e.status == "incorrect" else "a held-out case failed"
-    return "it failed where held-out cases take part"
+    return "it failed in a measurement with held-out cases"
 
 
 def _signals(e: Evaluation, plain: bool) -> tuple[Signal, ...]:
-    """In the words of the vocabulary. How the outputs of a held-out case are wrong would say where:
-    all that is one signal then."""
+    """Signals with the general texts of the vocabulary. Signals that tell how outputs are wrong
+    would reveal a held-out case, so they become one signal."""
     names = [
         "wrong.values" if s.name.startswith("wrong.") and not plain else s.name for s in e.signals
     ]

@@ -1,5 +1,5 @@
-"""What lies in one home, opened when it is first needed: the store, its trees, and the library of
-what is known. Whoever only looks needs no more; nothing is imported that a look does not use."""
+"""The contents of a home, opened when first needed: the store, its trees, and the library of
+knowledge. Read-only use needs no more, and imports nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Home:
-    """The store is opened and migrated at the first call that needs it."""
+    """A home. Its store is opened and migrated at the first call that needs it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -40,7 +40,7 @@ class Home:
         self._documents: Documents | None = None
 
     async def store(self) -> Store:
-        """Raises StoreError."""
+        """Return the store. Raises StoreError."""
         if self._store is None:
             async with self._opening:
                 if self._store is None:
@@ -53,8 +53,8 @@ class Home:
         return self._store
 
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A blocking call in a worker thread; cancelling the caller waits for it, so a transaction
-        ends one way or the other."""
+        """Run a blocking call in a worker thread. Cancelling the caller waits for it, so that a
+        transaction is committed or rolled back."""
         return await to_thread.run_sync(functools.partial(function, *args, **kwargs))
 
     @cached_property
@@ -64,14 +64,14 @@ class Home:
         return Trees()
 
     async def opening(self, session: str) -> JobRecord | None:
-        """The newest job that was to open a session of this name."""
+        """Return the newest job for opening a session of this name."""
         store = await self.store()
         jobs = await self.thread(lambda: [store.jobs.seen(job) for job in store.jobs.list()])
         return next((job for job in jobs if opens(job) == session), None)
 
     def library(self) -> Library:
-        """Built-in knowledge, the registered documents and, once the store is open, the skills
-        accepted there; loading it takes some milliseconds, so call it from a worker thread."""
+        """Return the built-in knowledge, the registered documents and, once the store is open, its
+        accepted skills. Loading takes some milliseconds, so call it from a worker thread."""
         if self._library is None:
             from knowledge import Library
 
@@ -99,8 +99,8 @@ class Home:
         return nearness(self.settings)
 
     def count_gap(self, query: str, signals: Sequence[str], target: str) -> None:
-        """Note that nothing answers this. A file that cannot be written is the log's affair: the
-        answer does not depend on it."""
+        """Count a question without an answer. A file that cannot be written is only logged, since
+        the answer does not depend on it."""
         import sqlite3
 
         from knowledge import Gaps
@@ -118,12 +118,12 @@ class Home:
 
 
 def opens(job: JobRecord) -> str:
-    """The name that a session opened by this job gets, "" for another job."""
+    """Return the name of the session that this job opens, "" for other jobs."""
     return str(job.payload.get("name", "")) if job.kind == "open" else ""
 
 
 class LookingUseCase:
-    """Needs no more than a home, so it may be made and used alone, too."""
+    """A use case that only needs a home, so it may also be used alone."""
 
     _shared: Home
 

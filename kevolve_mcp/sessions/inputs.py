@@ -1,5 +1,4 @@
-"""What a caller hands over as path or text, read and checked; every refusal says what would be
-accepted."""
+"""Reading and checking what a caller gives as path or text; every refusal says what is accepted."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _MODULES = (".py", ".pyc", ".so")
 
 @dataclass(frozen=True)
 class Loaded:
-    """source and the file it came from ("" for a text)."""
+    """A source and the file it came from ("" for a text)."""
 
     source: str
     path: str = ""
@@ -36,18 +35,18 @@ class Loaded:
 
 
 def load_task(text: Text) -> Loaded:
-    """A task file, or the task.py of a task folder. Raises UsageError."""
+    """Load a task file, or the task.py of a task folder. Raises UsageError."""
     return _load(text, "task", "task.py")
 
 
 def load_kernel(text: Text, what: Literal["kernel", "start"] = "kernel") -> Loaded:
-    """A candidate file. what: it is to messages. Raises UsageError."""
+    """Load a candidate file. what: its name in messages. Raises UsageError."""
     return _load(text, what, "start.py")
 
 
 def digest(task: Loaded, neighbours: Iterable[str]) -> str:
-    """The identity that a task has as its files are now, if it loads these of its folder; "" where
-    one of them cannot be read."""
+    """Return the identity of a task from its current files and the given ones of its folder; ""
+    where one of them cannot be read."""
     path = Path(task.path)
     held_out = path.with_name(f"{path.stem}.heldout.py") if task.path else None
     try:
@@ -62,8 +61,8 @@ def digest(task: Loaded, neighbours: Iterable[str]) -> str:
 
 
 def beside(task: Loaded) -> list[str]:
-    """Names of the modules and packages in the task's folder: one more can come before what was
-    imported."""
+    """Return the names of modules and packages in the task's folder: a new one can shadow an
+    import."""
     if task.folder is None:
         return []
     try:
@@ -79,8 +78,8 @@ def beside(task: Loaded) -> list[str]:
 
 
 def companion_start(task: str, language: str) -> str:
-    """The kernel beside a task file (task.py, task_NAME.py) to start from in a language:
-    start_LANGUAGE.py, else start.py; "" without."""
+    """Return the starting kernel beside a task file (task.py, task_NAME.py) for a language:
+    start_LANGUAGE.py, else start.py; "" without one."""
     path = Path(task)
     if not path.stem.startswith("task"):
         return ""
@@ -88,7 +87,7 @@ def companion_start(task: str, language: str) -> str:
 
 
 def starts_beside(task: Path, languages: Iterable[str]) -> list[Path]:
-    """Where kernels to start from may lie."""
+    """Return the paths where starting kernels may be."""
     return [
         task.with_name(name)
         for name in (*(f"start_{language}.py" for language in languages), "start.py")
@@ -96,16 +95,16 @@ def starts_beside(task: Path, languages: Iterable[str]) -> list[Path]:
 
 
 def check_effort(effort: float) -> None:
-    """Raises UsageError outside of what is accepted."""
+    """Check an effort. Raises UsageError if it is out of range."""
     if not 1 <= effort <= MOST_EFFORT:
         raise UsageError(
             f"effort {effort:g} is not accepted",
-            f"Give 1 to {MOST_EFFORT:g}: times the usual measuring.",
+            f"Give 1 to {MOST_EFFORT:g}, a multiple of the usual measuring time.",
         )
 
 
 def candidate(loaded: Loaded, language: str) -> Candidate:
-    """Raises UsageError for a text without content."""
+    """Return a candidate. Raises UsageError for an empty text."""
     if not loaded.source.strip():
         raise UsageError(
             "the kernel's text is empty", "Give one Python file with class ModelNew(nn.Module)."
@@ -121,9 +120,7 @@ def _load(text: Text, what: What, inside: str) -> Loaded:
         )
     if text.source:
         if "\n" not in text.source and text.source.strip().endswith(".py"):
-            raise UsageError(
-                f"the text of the {noun} is a file's name", "Pass that as its path.", give
-            )
+            raise UsageError(f"the text of the {noun} is a file name", "Pass it as the path.", give)
         return Loaded(text.source)
     if not text.path:
         raise UsageError(f"no {noun} was given", "Give its absolute path, or its text.", give)

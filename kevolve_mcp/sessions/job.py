@@ -1,7 +1,7 @@
 """One kind of work that outlives its call and, through the store, the process that does it.
 
-What it needs in order to be run by any process are frozen values that the store keeps as JSON.
-Another version of KEvolve may not be able to read them; it refuses the job then.
+Its parameters are frozen values that the store keeps as JSON, so that any process can run it.
+Another version of KEvolve may not be able to read them, and then refuses the job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .types import SessionSpec
 
 
 class Parameters(Protocol):
-    """session: the one that the job belongs to, "" for none."""
+    """Parameters of a job. session: the one that the job belongs to, "" for none."""
 
     @property
     def session(self) -> str: ...
@@ -33,24 +33,24 @@ class OpenParameters:
     """A session to be opened."""
 
     name: str
-    """Of the session, unless an equal one is joined."""
+    """The name of the session, unless an equal one is joined."""
     task: Loaded
     neighbours: tuple[str, ...]
     """See `inputs.beside`."""
     spec: SessionSpec
-    """What was left out is filled in: the language, the selection policy, the text to start from.
-    Of the task it has the path only."""
+    """The request with defaults filled in: language, selection policy, text to start from. Of the
+    task it only has the path."""
 
     @property
     def session(self) -> str:
-        """None before it is open."""
+        """Return "", since the session is not open yet."""
         return ""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a kernel is measured: for a session, or for a task that was handed in with it. target:
-    "" for the session's own."""
+    """Where a kernel is measured: for a session, or for a task given with it. target: "" for the
+    session's own."""
 
     session: str = ""
     task: Loaded | None = None
@@ -75,10 +75,10 @@ class MeasureParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitParameters:
-    """A node to be. ask: the seq of the one that it answers. assumed_root: nobody said a word about
-    parents; root_named: the root was named as the only one. role: of a kernel that no ask wanted,
-    None to take what follows from its parents. author: who hands it in, see `asking.holder`. The
-    rest is as in SubmitRequest."""
+    """A kernel to become a node. ask: the seq of the ask that it answers. assumed_root: no parents
+    were given; root_named: only the root was named. role: for a kernel without an ask, None to
+    derive it from its parents. author: who submits it, see `asking.holder`. The rest is as in
+    SubmitRequest."""
 
     session: str
     candidate: str
@@ -99,7 +99,8 @@ class SubmitParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareParameters:
-    """candidates: digests, the one that the others are held against first. labels: their names."""
+    """A comparison. candidates: digests, first the one that the others are compared with. labels:
+    their names."""
 
     where: Location
     candidates: tuple[str, ...]
@@ -113,7 +114,7 @@ class CompareParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class TuneParameters:
-    """count: choices of TUNABLES besides the file as it is."""
+    """A search of parameters. count: choices of TUNABLES besides the unchanged file."""
 
     where: Location
     candidate: str
@@ -126,7 +127,7 @@ class TuneParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishParameters:
-    """node: the one that was named, "" for the best."""
+    """A finish. node: the one to export, "" for the best."""
 
     session: str
     node: str = ""
@@ -139,9 +140,10 @@ T = TypeVar("T")
 
 
 class JobKind(ABC, Generic[P, R]):
-    """From parameters to a result, both frozen dataclasses that the store keeps as JSON.
+    """A kind of job: from parameters to a result, both frozen dataclasses that the store keeps as
+    JSON.
 
-    usual_s: how long one takes until that was measured, in seconds.
+    usual_s: the estimated duration in seconds, used until some jobs were measured.
     """
 
     kind: api.JobKind
@@ -151,26 +153,28 @@ class JobKind(ABC, Generic[P, R]):
 
     @abstractmethod
     async def run(self, parameters: P, progress: Progress) -> R:
-        """The result, as it is stored and shown. Repeatable: a job whose process died is run again
-        by another one."""
+        """Return the result, as it is stored and shown. It must be repeatable: a job whose process
+        died is run again by another one."""
 
     def same(self, parameters: P) -> object:
-        """Equal for calls that ask for the same: the second one joins the job of the first."""
+        """Return a value that is equal for equal requests: the second call joins the job of the
+        first."""
         return parameters
 
     def read(self, record: JobRecord) -> P:
-        """Raises Conflict for a job of a version of KEvolve that wrote other parameters."""
+        """Return a job's parameters. Raises Conflict for a job of a KEvolve version with other
+        parameters."""
         return _decoded(self.parameters, record.payload, record)
 
     def shown(self, record: JobRecord) -> R:
-        """The result of a job that is done. Raises Conflict as `read` does."""
+        """Return the result of a finished job. Raises Conflict as `read` does."""
         return _decoded(self.result, record.result, record)
 
 
 def of_another_version(record: JobRecord, detail: str) -> Conflict:
     return Conflict(
         f"{record.kind} job {record.id} was written by another version of KEvolve: {detail}",
-        "The same call starts it anew; what it had evaluated is in the store.",
+        "Repeat the call to start it anew; its evaluations are in the store.",
     )
 
 
@@ -182,6 +186,6 @@ def _decoded(cls: type[T], data: Any, record: JobRecord) -> T:
 
 
 def encoded(value: object) -> dict[str, Any]:
-    """A frozen dataclass as the store keeps it."""
+    """Return a frozen dataclass as the store keeps it."""
     data: dict[str, Any] = to_json(value)
     return data

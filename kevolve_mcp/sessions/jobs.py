@@ -1,5 +1,5 @@
-"""Background jobs: work that outlives the call that started it, and, through the store, the process
-that did it."""
+"""Background jobs: work that outlives the call that started it and, through the store, the process
+that runs it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .job import JobKind, Parameters, encoded, of_another_version
 from .shared import Shared
 
 HEARTBEAT_S = 3.0
-MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
-# how often a job of another process is looked at; also how often waiting callers see progress
+MAX_ATTEMPTS = 3  # a job during which this many processes died is not run again
+# how often jobs of other processes are checked; also how often waiting callers see progress
 POLL_S = 0.3
 log = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ class _Local:
 
 
 class JobRunner:
-    """Starts, joins, watches and cancels jobs; takes over those whose process died, unless it only
-    looks."""
+    """Starts, joins, watches and cancels jobs; takes over those whose process died, unless it is
+    read-only."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class JobRunner:
 
     @property
     def busy(self) -> bool:
-        """Whether this process runs a job."""
+        """Return whether this process runs a job."""
         return bool(self._local)
 
     async def start(self, kind: api.JobKind, parameters: Parameters) -> api.Job:
-        """Start it, or join the running one that does the same: a call that is repeated after a
-        time-out costs nothing. Raises BudgetFull where a node has no place in the budget."""
+        """Start a job, or join an equal running one, so that a call repeated after a time-out costs
+        nothing. Raises BudgetFull where a node does not fit the budget."""
         if self._looks_only:
             raise Conflict(
-                "this service only looks: it starts no job",
-                "Make one that works: Service(looks_only=False).",
+                "this service is read-only and starts no job",
+                "Create one with Service(looks_only=False).",
             )
         store = await self._shared.store()
         async with self._shared.background.quiet(), self._starting:
@@ -103,7 +103,8 @@ class JobRunner:
             return False
 
     async def wait(self, job_id: str, wait_s: float, progress: Progress | None = None) -> api.Job:
-        """At most `wait_s` seconds. Cancelling the wait leaves the job alone. Raises NotFound."""
+        """Wait at most `wait_s` seconds. Cancelling the wait does not cancel the job. Raises
+        NotFound."""
         deadline = time.monotonic() + wait_s
         job = await self._get(job_id)
         while not job.over and (left := deadline - time.monotonic()) > 0:
@@ -126,7 +127,7 @@ class JobRunner:
     async def wait_any(
         self, session: str, wait_s: float, progress: Progress | None = None
     ) -> api.Job | None:
-        """Until the first of the session's running jobs ends; None when none runs."""
+        """Wait until the first of the session's running jobs ends; None when none runs."""
         running = [j.id for j in await self.list(session) if not j.over]
         if not running:
             return None
@@ -141,7 +142,7 @@ class JobRunner:
             await self.wait(running[-1], min(POLL_S, deadline - time.monotonic()), progress)
 
     async def cancel(self, job_ids: list[str]) -> tuple[api.Job, ...]:
-        """Kill the workers of these jobs, wherever they run. Returns when they have ended, or after
+        """Kill the workers of these jobs, wherever they run; return when they have ended, or after
         some seconds. Raises NotFound."""
         store = await self._shared.store()
         for job_id in job_ids:
@@ -153,7 +154,7 @@ class JobRunner:
         return tuple([await self.wait(job_id, 3 * HEARTBEAT_S) for job_id in job_ids])
 
     async def list(self, session: str = "") -> tuple[JobRecord, ...]:
-        """The newest first; an open job belongs to the session that it is opening."""
+        """Return jobs, the newest first; an open job belongs to the session that it is opening."""
         store = await self._shared.store()
         jobs = await self._shared.thread(lambda: [store.jobs.seen(j) for j in store.jobs.list()])
         if not session:
@@ -165,11 +166,11 @@ class JobRunner:
         return tuple(sorted((*own, *opening), key=lambda j: -int(j.id[1:])))
 
     async def views(self, session: str = "") -> tuple[api.Job, ...]:
-        """As `list`, without results."""
+        """Return views of the jobs of `list`, without results."""
         return tuple([self._shown(job) for job in await self.list(session)])
 
     async def view(self, job_id: str) -> api.Job:
-        """With its result, where it has one. Raises NotFound."""
+        """Return the view of a job with its result, if it has one. Raises NotFound."""
         job = await self._get(job_id)
         result = self._kind(job).shown(job) if job.state == "done" else None
         eta = None if job.over else await self._eta(job)
@@ -179,13 +180,12 @@ class JobRunner:
     def _kind(self, record: JobRecord) -> JobKind[Any, Any]:
         """Raises Conflict for one of another version."""
         if (kind := self._kinds.get(record.kind)) is None:
-            raise of_another_version(record, f"it knows {', '.join(self._kinds)}")
+            raise of_another_version(record, f"this one has {', '.join(self._kinds)}")
         return kind
 
     async def reclaim(self) -> None:
-        """Run the jobs of dead processes again; of several servers that try, each job goes to
-        exactly one. Who only looks leaves them to those who work: what it began would end with
-        it."""
+        """Run the jobs of dead processes again; of several servers that try, exactly one gets each
+        job. A read-only service leaves them to others, since it would end before them."""
         if self._looks_only:
             return
         store = await self._shared.store()
@@ -194,13 +194,13 @@ class JobRunner:
                 try:
                     job = await self._shared.thread(store.jobs.claim, lost.id)
                 except Conflict:
-                    continue  # another server was faster
+                    continue  # another server took it
                 async with self._shared.background.quiet():
                     await self._take_over(job)
 
     async def _take_over(self, job: JobRecord) -> None:
-        """Run it again, unless somebody wanted it stopped, it has ended too many processes, or
-        another version of KEvolve wrote it."""
+        """Run it again, unless it was cancelled, its process died too often, or another version of
+        KEvolve wrote it."""
         if job.cancel_requested:
             await self._end(job, "cancelled", error=_cancelled(job))
         elif job.attempts > MAX_ATTEMPTS:
@@ -211,7 +211,7 @@ class JobRunner:
                 job,
                 "failed",
                 error=EvaluatorUnavailable(
-                    message, "Look into the server's log, then start it anew."
+                    message, "Check the server's log, then start it anew."
                 ).as_dict(),
             )
         else:
@@ -219,8 +219,8 @@ class JobRunner:
             self._run(job)
 
     async def tend(self) -> None:
-        """Heartbeats, cancellations from other processes, jobs of dead ones; from the moment the
-        store is open."""
+        """Handle heartbeats, cancellations from other processes and jobs of dead processes, once
+        the store is open."""
         await self._wake.wait()
         while True:
             await self.reclaim()
@@ -233,7 +233,7 @@ class JobRunner:
         try:
             job = await self._shared.thread(store.jobs.heartbeat, job_id, encoded(local.event))
         except Conflict:
-            # given up for dead and taken over: what this process still does must not count
+            # considered dead and taken over: the work of this process must not count any more
             if job_id in self._local:
                 local.scope.cancel()
             return
@@ -246,8 +246,8 @@ class JobRunner:
         self._group.start_soon(self._perform, job, local)
 
     async def _perform(self, job: JobRecord, local: _Local) -> None:
-        """Run to an end. When the service closes, the row stays "running": the next server finds
-        its owner dead and goes on."""
+        """Run a job to its end. When the service closes, the row stays "running": the next server
+        finds its owner dead and goes on."""
         try:
             with local.scope:
                 await self._attempt(job, local)
@@ -266,14 +266,14 @@ class JobRunner:
             result = await kind.run(kind.read(job), local.tell)
         except KEvolveError as error:
             await self._end(job, "failed", error=error.as_dict())
-        # the caller must learn of it, whatever it is, and the other jobs must go on
+        # the caller must learn of any error, and the other jobs must go on
         except Exception as error:
             log.exception("job %s failed", job.id)
-            hint = "This is a fault of the server; its log has the trace."
+            hint = "This is a bug in the server; its log has the traceback."
             failure = api.Error("internal", f"{type(error).__name__}: {error}", hint)
             await self._end(job, "failed", error=to_json(failure))
         else:
-            with anyio.CancelScope(shield=True):  # done is done, even if a cancellation arrives now
+            with anyio.CancelScope(shield=True):  # a cancellation no longer matters
                 await self._end(job, "done", result=result)
                 local.cancelled = False
 
@@ -301,8 +301,8 @@ class JobRunner:
         return await self._shared.thread(lambda: store.jobs.seen(store.jobs.get(job_id)))
 
     async def _eta(self, job: JobRecord) -> float:
-        """Seconds left: the median of the last jobs of the kind, times those before it, less what
-        has passed."""
+        """The seconds left: the median duration of recent jobs of the kind, times the number of
+        jobs before it, minus the time passed."""
         store = await self._shared.store()
         done = await self._shared.thread(store.jobs.list, states=("done",))
         took = [
@@ -345,12 +345,12 @@ def _session(job: JobRecord) -> str:
 
 
 def _cancelled(job: JobRecord) -> dict[str, Any]:
-    hint = "The same call starts it anew."
+    hint = "Repeat the call to start it anew."
     return encoded(api.Error("cancelled", f"job {job.id} was cancelled", hint, retryable=True))
 
 
 def _progress(job: JobRecord) -> ProgressEvent:
     try:
         return from_json(ProgressEvent, job.progress)
-    except CodecError:  # nothing yet
+    except CodecError:  # no progress yet
         return WAITING

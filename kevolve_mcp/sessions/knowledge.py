@@ -1,4 +1,4 @@
-"""Pages, skills and passages: looked up and read."""
+"""Searching and reading pages, skills and passages."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Knowledge(LookingUseCase):
         limit: int = 5,
         cursor: int = 0,
     ) -> api.Hits:
-        """Pages, skills and passages of documents for words and signals. A question that nothing
-        answers is counted."""
+        """Search pages, skills and passages of documents by words and signals. A question without
+        an answer is counted."""
         library = await self._library()
         results = await self._shared.thread(
             library.search, query, signals, target, language, limit, cursor
@@ -38,18 +38,18 @@ class Knowledge(LookingUseCase):
         return api.hits(results)
 
     async def read(self, page_id: str, *, offset: int = 0) -> api.Page:
-        """A page from `offset` on, in pieces. What other sessions worded is quoted."""
+        """Return a part of a page from `offset` on. Texts of other sessions are quoted."""
         library = await self._library()
         reading = await self._shared.thread(library.read, page_id, offset, PAGE_CHARACTERS)
         return api.page(reading, _told(reading))
 
     async def page(self, page_id: str) -> str:
-        """A page, whole. What other sessions worded is quoted."""
+        """Return a whole page. Texts of other sessions are quoted."""
         library = await self._library()
         return _told(await self._shared.thread(library.read, page_id, 0, 10_000_000))
 
     async def _library(self) -> Library:
-        # looking something up makes no home
+        # looking something up must not create a home
         settings = self._shared.settings
         if taught_something(settings.home, settings.database):
             await self._shared.store()

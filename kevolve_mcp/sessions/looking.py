@@ -1,5 +1,4 @@
-"""Looking without changing anything: sessions, their trees and what `pages` shows, as text in
-pieces."""
+"""Read-only views: sessions, their trees and the pages of `pages`, as text in parts."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 
     from .trees import Trees
 
-TEMPLATE = "template"  # of a session; all others are of a node or an evaluation
+TEMPLATE = "template"  # a section of a session; all others are of a node or an evaluation
 
 
 async def session(shared: Home, record: SessionRecord) -> api.Session:
-    """The session as it stands."""
+    """Return the current state of the session."""
     store = await shared.store()
     return await shared.thread(_session, store, shared.trees, record)
 
@@ -69,8 +68,8 @@ class Looking(LookingUseCase):
         cursor: int = 0,
         detailed: bool = False,
     ) -> api.View:
-        """Sessions, a tree, a node, an evaluation, a difference, or a session's template: the page
-        that the arguments name. Raises NotFound, UsageError."""
+        """Return the page that the arguments name: sessions, a tree, a node, an evaluation, a
+        difference, or a session's template. Raises NotFound, UsageError."""
         if session_id:
             await self._check_opened(session_id)
         shared = self._shared
@@ -113,14 +112,14 @@ class Looking(LookingUseCase):
         return _tree(view, tree, cursor, detailed)
 
     async def source(self, session_id: str, node_id: str) -> str:
-        """A node's text, whole. Raises NotFound."""
+        """Return a node's whole text. Raises NotFound."""
         shared = self._shared
         store = await shared.store()
         node = await shared.thread(store.nodes.get, session_id, node_id)
         return (await shared.thread(store.candidates.get, node.candidate)).source
 
     async def report(self, session_id: str) -> str:
-        """A session as Markdown. Raises NotFound."""
+        """Return a session as Markdown. Raises NotFound."""
         from kevolve_mcp.export import SessionFacts, session_report
 
         shared = self._shared
@@ -190,8 +189,8 @@ def _template(store: Store, record: SessionRecord, cursor: int) -> api.View:
 
     source = template_candidate(store.tasks.get(record.task), record.language).source
     head = (
-        f"Template for {record.id} in {record.language}: right in form, and fails verification "
-        "until its body is filled in"
+        f"Template for {record.id} in {record.language}: it fails verification until its body is "
+        "filled in"
     )
     return api.view("template", head, source, cursor)
 

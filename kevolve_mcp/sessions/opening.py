@@ -1,5 +1,5 @@
-"""Opening a session: the task examined, its baselines measured, starting kernels collected as the
-first asks."""
+"""Opening a session: the task is examined, its baselines are measured, and starting kernels become
+the first asks."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from .types import SessionSpec, Text
 
 class Opening(UseCase):
     async def open(self, spec: SessionSpec) -> api.Job:
-        """A session for the task; its id is in the answer at once. Joins an equal open session
+        """Open a session for the task; its id is in the answer at once. Joins an equal open session
         unless `new`."""
         shared = self._shared
         task = await shared.thread(inputs.load_task, spec.task)
         selection = spec.search.selection or DEFAULT
         if not 0 <= spec.search.inject <= 1:
             raise UsageError(
-                f"inject={spec.search.inject}: a probability lies between 0 and 1",
-                "0.1 is the default; 0 shows nothing.",
+                f"inject={spec.search.inject}: a probability must be between 0 and 1",
+                "The default is 0.1; 0 shows no kernels of similar tasks.",
             )
         if not 0 <= spec.search.tune <= 1:
             raise UsageError(
-                f"tune={spec.search.tune}: a share of the budget lies between 0 and 1",
-                "0.2 is the default; 0 searches no parameters without an author.",
+                f"tune={spec.search.tune}: a share of the budget must be between 0 and 1",
+                "The default is 0.2; 0 turns parameter search off.",
             )
         try:
             Target.parse(spec.target)
@@ -96,12 +96,12 @@ class Opening(UseCase):
         limit: int = experience.NAMED,
         progress: Progress | None = None,
     ) -> tuple[str, tuple[api.Similar, ...]]:
-        """The task's name, and what earlier sessions found for tasks like it; the task is opened
-        for that and not timed."""
+        """Return the task's name and the kernels of earlier sessions for similar tasks. The task is
+        opened for this, but not timed."""
         shared = self._shared
         if limit < 1:
             raise UsageError(
-                f"limit={limit}: at least one task must be asked for",
+                f"limit={limit}: it must be at least 1",
                 "Leave it out for the default.",
             )
         try:
@@ -132,7 +132,7 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
         self._shared = shared
 
     def same(self, parameters: OpenParameters) -> OpenParameters:
-        """Whatever the session would be called."""
+        """Return the parameters without the name of the session."""
         return replace(parameters, name="")
 
     async def run(self, parameters: OpenParameters, progress: Progress) -> api.Opened:
@@ -143,7 +143,7 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
         check_target(report, spec.target, spec.language)
         check_isolation(report, spec.policy)
         task = await executor.open_task(p.task.source, p.task.path, spec.target, progress=progress)
-        # it was timed beside them; asks show them
+        # it was timed together with the ceilings, which asks show
         report = await shared.pool.report(executor, ceilings=Target.parse(spec.target).on_host)
         await shared.thread(store.tasks.put, task, report.environment)
         python = await self._python(executor, spec.python)
@@ -177,7 +177,7 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
         return await _opened(shared, record, p, joined=joined)
 
     async def _python(self, executor: Executor, named: str) -> str:
-        """The interpreter that evaluates, by path, so that every server of this session takes the
+        """The path of the interpreter that evaluates, so that every server of this session uses the
         same one."""
         chosen = await self._shared.pool.chosen(executor)
         python = named or (chosen.path if chosen else "")
@@ -192,8 +192,7 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
         starts: synthesis.Starts,
         report: MachineReport,
     ) -> None:
-        """All in one transaction, free to be taken at once; a repetition after a crash finds them
-        there."""
+        """Add all starts as free asks in one transaction; a repetition after a crash finds them."""
         shared = self._shared
         tree = await shared.thread(shared.trees.load, store, record.id)
         if any(a.role == "start" for a in tree.asks):
@@ -216,20 +215,20 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
 
 
 def check_isolation(report: MachineReport, policy: Policy) -> None:
-    """Raises Unavailable when no candidate could run under this policy here."""
+    """Check that candidates can run under this policy here. Raises Unavailable."""
     level = report.environment.isolation
     if level in ISOLATION_LEVELS and not policy.permits(level):
         reasons = "; ".join(f"{name}: {state}" for name, state in report.isolation.items())
         raise Unavailable(
-            f"the policy asks for isolation {policy.isolation} or stronger, this machine gives "
-            f"{level} ({reasons})",
+            f"the policy requires isolation {policy.isolation} or stronger, but this machine "
+            f"offers {level} ({reasons})",
             "Enable a stronger level, or accept this one.",
             Action("give", "accepts it", setting="isolation", value=level),
         )
 
 
 def check_target(report: MachineReport, target: str, language: str) -> None:
-    """Raises Unavailable unless kernels of this language can be measured there."""
+    """Check that kernels of this language can be measured on the target. Raises Unavailable."""
     named = [t for t in report.targets if t.target == target]
     named = named or [t for t in report.targets if t.target == target.partition(":")[0]]
     best = next((t for t in named if language in t.languages), named[0] if named else None)
@@ -267,7 +266,7 @@ def check_target(report: MachineReport, target: str, language: str) -> None:
 def find_starts(
     shared: Shared, task: Task, p: OpenParameters, similar: Sequence[SimilarKernel]
 ) -> synthesis.Starts:
-    """The user's kernel, skills that match, kernels of similar tasks."""
+    """Return starts: the user's kernel, matching skills, kernels of similar tasks."""
     spec = p.spec
     return synthesis.find_starts(
         task,
@@ -285,8 +284,8 @@ def find_starts(
 
 async def _joinable(shared: Shared, p: OpenParameters) -> SessionRecord | None:
     """The open session of the same task, target and language, found without examining the task
-    again: one of the same file, where the text, the held-out companion and all that was loaded from
-    the folder are as they were. Others may turn out to be the same once examined."""
+    again: its file, its held-out companion and all modules loaded from the folder are unchanged.
+    Other sessions may turn out to be equal once the task is examined."""
     store, spec = await shared.store(), p.spec
 
     def find() -> SessionRecord | None:
@@ -303,7 +302,7 @@ async def _joinable(shared: Shared, p: OpenParameters) -> SessionRecord | None:
                 or not _unchanged(store.tasks.get(record.task), record, p)
             ):
                 continue
-            # a spent one can only be finished
+            # a session whose budget is spent can only be finished
             if record.budget.exceeded(store.sessions.spent(record.id)) is None:
                 return record
         return None
@@ -312,7 +311,7 @@ async def _joinable(shared: Shared, p: OpenParameters) -> SessionRecord | None:
 
 
 def _unchanged(task: Task, record: SessionRecord, p: OpenParameters) -> bool:
-    """Whether to examine the task would find the one of this session again."""
+    """Whether examining the task would find the task of this session again."""
     options = record.options
     if (task.source, options.path, options.beside) != (
         p.task.source,
@@ -331,8 +330,8 @@ async def _opened(
 
 
 def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[SessionRecord, bool]:
-    """The session and whether it belongs to an earlier call; one of this name is this job's own,
-    made before a crash."""
+    """The session, and whether an earlier call created it; one of this name was created by this job
+    before a crash."""
     if fresh:
         return store.sessions.create(new, name), False
     record, there = store.sessions.join(new, name)
@@ -348,18 +347,16 @@ def _differences(record: SessionRecord, p: OpenParameters) -> tuple[str, ...]:
     if record.selection != spec.search.selection:
         differences.append(f"its selection policy is {record.selection}")
     if (inject := record.options.inject) != spec.search.inject:
-        differences.append(
-            f"its asks show a kernel of a similar task with a probability of {inject:g}"
-        )
+        differences.append(f"its asks show a kernel of a similar task with probability {inject:g}")
     if (tune := record.options.tune) != spec.search.tune:
-        differences.append(f"its parameters are searched in {tune:g} of its budget")
+        differences.append(f"parameter search may use {tune:g} of its budget")
     if spec.python and record.python != spec.python:
         differences.append(f"it evaluates with {record.python}")
     return tuple(differences)
 
 
 def _seed(p: OpenParameters) -> int:
-    """One that follows from the session's name, unless one was given."""
+    """The given seed, else one derived from the session's name."""
     seed = p.spec.search.seed
     return int(p.name.rsplit("-", 1)[-1], 16) if seed is None else seed
 

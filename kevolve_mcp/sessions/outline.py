@@ -1,4 +1,4 @@
-"""Nested data as text for a reader, and what the figures of a stage mean in it."""
+"""Nested data as text for a reader, with the meaning of a stage's figures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kevolve_mcp.synthesis.wording import said
 
 
 def outlined(value: Any, depth: int = 0) -> list[str]:
-    """The lines of nested data for a reader: a name and its value, what lies inside indented;
-    figures to four digits."""
+    """Return nested data as lines: a name and its value, inner data indented, figures with four
+    digits."""
     indent = "  " * depth
     if isinstance(value, dict):
         lines = []
@@ -51,31 +51,31 @@ MEANINGS: dict[str, dict[str, str]] = {
     "time": {
         "processes": "fresh processes of the candidate",
         "clocks_us": (
-            "the calls of a burst, by the clock that gives the figure, and the least that the "
-            "judge's clock saw of them"
+            "the calls of a burst by the clock that gives the figure, and the lower bound by the "
+            "judge's clock"
         ),
-        "said_us": "the same by the process's own clock, where that is another one: never judged",
+        "said_us": "the same by the process's own clock, if that differs; never used to judge",
         "nothing_us": (
-            "a call that does nothing, and the part of it that passes inside the worker; on a CPU "
-            "the figures of both sides include it"
+            "an empty call, and the part of it spent inside the worker; on a CPU the figures of "
+            "both sides include it"
         ),
         "ahead": (
-            "how many times as long calls take that are not measured, beyond what the baseline's "
-            "do; the figure is multiplied by it"
+            "how much longer unmeasured calls take, relative to the baseline's; the figure is "
+            "multiplied by it"
         ),
-        "alone": "the same of a call alone, against one of several in a row on a device",
+        "alone": "the same for a single call, against one of several in a row on a device",
         "blocks": "by process: the machine before and after, what disturbed it, and the ratios",
-        "samples": "where the measured rounds are kept, so that later ones can join them",
+        "samples": "where the measured rounds are kept for later measurements to join",
     },
     "profile": {
-        "page_faults": "of a call",
-        "involuntary_switches": "times the kernel took the core away while it was timed",
+        "page_faults": "per call",
+        "involuntary_switches": "how often the operating system took the core away during timing",
     },
 }
 """Stage -> name in its data -> one sentence. Microseconds, by case."""
 
 
 def legend(stage: str, names: Container[str]) -> list[str]:
-    """A line for each of the names that has a meaning."""
+    """Return a line for each of the names with an explanation."""
     lines = [f"  {name}: {text}" for name, text in MEANINGS.get(stage, {}).items() if name in names]
     return ["where", *lines] if lines else []

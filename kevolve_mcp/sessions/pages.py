@@ -87,8 +87,8 @@ def node_line(node: api.Node, detailed: bool) -> str:
 
 
 def _foretold(tree: Tree, node: Node) -> list[str]:
-    """What the author predicted and what was measured; nothing without a prediction, since the
-    figure stands above."""
+    """The prediction and the measurement; nothing without a prediction, since the figure is shown
+    above."""
     if not node.predicted_speedup:
         return []
     effect = observed(tree, node)
@@ -100,7 +100,8 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
 def evaluation_page(
     store: Store, session_id: str, evaluation_id: str, section: str, cursor: int
 ) -> api.View:
-    """session_id: "" for one that names its session itself, or that no session paid for."""
+    """Return the page of an evaluation. session_id: "" for an id that includes its session, or an
+    evaluation outside of sessions."""
     stored = store.evaluations.get(session_id or None, evaluation_id)
     e = held_out.visible(store, stored)
     if section == "source":
@@ -130,7 +131,7 @@ def _section(e: Evaluation, section: str) -> str:
             for s in e.stages
             if s.data
         ]
-        return "\n".join(parts) or "no figures were taken"
+        return "\n".join(parts) or "no figures were measured"
     if section == "stages":
         return "\n".join(
             (
@@ -143,7 +144,7 @@ def _section(e: Evaluation, section: str) -> str:
         return json.dumps([to_json(c) for c in e.cases], indent=1)
     if section == "context":
         raise UsageError(
-            "an evaluation has no context", "Name the node: its ask's text is its context."
+            "an evaluation has no context", "Name the node instead: its context is its ask's text."
         )
     lines = [
         f"The evaluator: {said(e.message)}",
@@ -179,7 +180,7 @@ def difference_page(
 ) -> api.View:
     if not node_id:
         raise UsageError(
-            "a difference needs the node that it is of",
+            "a difference needs a node to compare",
             "",
             Action("view", session=record.id, node="n5", other="parent"),
         )

@@ -1,6 +1,6 @@
-"""Which pages an ask brings: the query is all that is known, one passage of each kind is taken,
-none that the author had before; where room is left, a page of any kind that one of them links
-to."""
+"""Which pages an ask includes: all known facts form the query, and the best passage of each kind is
+taken, without pages that the author was given before; if room is left, also a page that one of them
+links to."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kevolve_mcp.synthesis.skills import mismatch
 from knowledge import Hit, Library, Page, Skill
 from knowledge.search import FAINT
 
-# one passage of each; constraints count as guidance
+# one passage per kind; constraints count as guidance
 SLOTS = ("guidance", "hardware", "document", "skill", "sample")
-FIXING = ("guidance", "skill")  # those of use to a kernel that does not work yet
-CANDIDATES = 40  # hits among which they are chosen
-# nodes above the next one up to which pages of wide use come first, and special ones afterwards
+FIXING = ("guidance", "skill")  # kinds that help with a kernel that does not work yet
+CANDIDATES = 40  # hits from which they are chosen
+# depth in the tree up to which general pages come first, and special ones afterwards
 EARLY = 3
-# added to the score of a page that suits the phase: less than a word or a signal that fits is worth
+# added to the score of a page that suits the phase: less than a matching word or signal adds
 PREFERENCE = 0.25
-# passages of full length that an ask has room for; below that a link is followed
+# full-length passages that fit an ask; with fewer a link is followed
 ROOM = 3
 _ROLES: dict[Role, str] = {
     "improve": "bottleneck",
@@ -39,9 +39,9 @@ _DIAGNOSIS_WORDS = 12
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known when a kernel is asked for. signals: of the parents, the dominant one first.
-    depth: nodes above the next one. diagnosis: what the evaluator said about the parents, in
-    words. features: of the processor that measures; empty where they are not known."""
+    """What is known when an ask is made. signals: those of the parents, the dominant one first.
+    depth: the number of nodes above the next one. diagnosis: the evaluator's messages about the
+    parents. features: those of the measuring processor, empty where they are not known."""
 
     task: Task
     target: str
@@ -54,7 +54,7 @@ class Situation:
 
     @property
     def words(self) -> str:
-        """The query: names of operators, the role, the beginning of the diagnosis."""
+        """Return the query: names of operators, the role, the beginning of the diagnosis."""
         operators = [name.split(".")[1] for name in self.task.operators if "." in name]
         said = list(dict.fromkeys(_WORD.findall(self.diagnosis)))[:_DIAGNOSIS_WORDS]
         return " ".join([*self.signals, *operators, _ROLES.get(self.role, ""), *said])
@@ -62,8 +62,8 @@ class Situation:
 
 @dataclass(frozen=True)
 class Passages:
-    """new: what to show, best first. again: ids of pages that would have been chosen, had they not
-    been shown before."""
+    """The chosen passages. new: what to show, best first. again: ids of pages that would have been
+    chosen, but were shown before."""
 
     new: tuple[Excerpt, ...] = ()
     again: tuple[str, ...] = ()
@@ -72,8 +72,8 @@ class Passages:
 def choose(
     library: Library, situation: Situation, had: Container[str], characters: int
 ) -> Passages:
-    """At most one passage for each of SLOTS and, whatever its kind, one of a page that they link
-    to, of at most `characters` each. had: keys of what was shown, as `synthesis.shown` names it."""
+    """Choose at most one passage for each of SLOTS, and one of a page that they link to, of at most
+    `characters` each. had: keys of what was shown before, as `synthesis.shown` names them."""
     s = situation
     skills = {skill.id: skill for skill in library.skills()}
     results = library.search(
@@ -122,8 +122,8 @@ def _linked(
     had: Container[str],
     characters: int,
 ) -> tuple[Excerpt, ...]:
-    """The first page that a shown text links to, of those that suit the situation and that its
-    reader does not know; () for none."""
+    """The first page linked from a shown text that suits the situation and that the reader does not
+    know yet; () for none."""
     known = {excerpt.page_id for excerpt in shown}
     for excerpt in shown:
         for page_id in library.page(excerpt.page_id).links:
@@ -141,13 +141,13 @@ def _linked(
 
 
 def _why(hit: Hit, is_skill: bool) -> str:
-    """Why it is shown; what came of a skill is counted where its user names it."""
+    """Why it is shown. A skill's use is only counted if the author names it."""
     return f"{hit.why}; name {hit.id} in the rationale if you use it" if is_skill else hit.why
 
 
 def special(page: Page) -> bool:
-    """Whether a page is about few situations: one architecture, product or version, one trap, one
-    finding."""
+    """Return whether a page is about few situations: one architecture, product or version, one
+    pitfall, one finding."""
     return bool(
         page.role
         or page.products
@@ -158,8 +158,8 @@ def special(page: Page) -> bool:
 
 
 def exact_target(target: str, environment: Environment | None) -> str:
-    """The target with the architecture of the device that measures, where the target leaves it open
-    and the device says it."""
+    """Return the target with the architecture of the measuring device, if the target leaves it open
+    and the device tells it."""
     if ":" in target or environment is None:
         return target
     named = _ARCHITECTURE.search(environment.device)
@@ -169,7 +169,7 @@ def exact_target(target: str, environment: Environment | None) -> str:
 
 
 def features(target: str, environment: Environment | None) -> frozenset[str]:
-    """Vector extensions of the processor that measures; empty for a target that is none."""
+    """Return the vector extensions of the measuring processor; empty for other kinds of target."""
     if environment is None or not Target.parse(target).on_host:
         return frozenset()
     return frozenset(environment.facts.get("vector", "").split())
@@ -180,22 +180,21 @@ def _kind(page: Page) -> str:
 
 
 def _section(hit: Hit) -> str:
-    """The section that fits best; the beginning in place of the one that tells how to see that it
-    worked."""
+    """The section that fits best; the beginning instead of a section on how to verify success."""
     return "" if hit.section == "Verify" else hit.section
 
 
 def holds(page: Page, target: str, known: frozenset[str]) -> bool:
-    """Whether what a page says holds there: not where it is about architectures alone and nobody
-    knows that of the target, and not for a processor without its features (known: see `features`).
+    """Return whether a page applies to a target: not if it is only about certain architectures and
+    the target's is unknown, and not for a processor without its features (known: see `features`).
     """
     elsewhere = ":" not in target and bool(page.targets) and all(":" in t for t in page.targets)
     return not elsewhere and (not known or known.issuperset(page.features))
 
 
 def _fits(skill: Skill | None, situation: Situation) -> bool:
-    """Whether a skill's pattern is that of the task; one without a pattern is judged by its words
-    alone."""
+    """Whether a skill's pattern fits the task; a skill without a pattern is matched by its words
+    only."""
     if skill is None or not skill.pattern:
         return True
     return not mismatch(skill, situation.task, situation.target, situation.language)

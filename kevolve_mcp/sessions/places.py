@@ -1,4 +1,4 @@
-"""Where a kernel is measured: for a session, or for a task that was handed in with it."""
+"""Where a kernel is measured: for a session, or for a task given with it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGES: dict[api.Depth, tuple[Purpose, Stage]] = {
 
 @dataclass(frozen=True)
 class Named:
-    """What a request names. record: the session, None where a task was given."""
+    """The place that a request names. record: the session, None where a task was given."""
 
     where: Location
     language: str
@@ -37,7 +37,7 @@ class Named:
 
 @dataclass(frozen=True)
 class EvaluationPlace:
-    """session: who pays, None for nobody."""
+    """A place to evaluate. session: the one whose budget pays, None for none."""
 
     task: Task
     executor: Executor
@@ -47,7 +47,8 @@ class EvaluationPlace:
 
 
 async def name(shared: Shared, request: KernelRequest) -> Named:
-    """Raises UsageError where both session and task were given, or neither; NotFound."""
+    """Return the place that a request names. Raises UsageError where both session and task were
+    given, or neither; NotFound."""
     if not request.session_id:
         task, target = await shared.thread(inputs.load_task, request.task), request.target or "cpu"
         where = Location("", task, target, request.python)
@@ -55,7 +56,7 @@ async def name(shared: Shared, request: KernelRequest) -> Named:
     if request.task:
         raise UsageError(
             "both a session and a task were given",
-            "Give one of them; the session has its task.",
+            "Give one of them; a session has its own task.",
         )
     store = await shared.store()
     record = await shared.thread(store.sessions.get, request.session_id)
@@ -66,7 +67,7 @@ async def name(shared: Shared, request: KernelRequest) -> Named:
 async def find(
     shared: Shared, where: Location, progress: Progress, *, timed: bool = True
 ) -> EvaluationPlace:
-    """The place that a job names; a task outside of a session is opened for it. Raises what
+    """Return the place that a job names, opening a task outside of sessions. Raises what
     Executor.open_task raises."""
     if where.task is None:
         store = await shared.store()
@@ -77,7 +78,7 @@ async def find(
 
 
 async def of_session(shared: Shared, record: SessionRecord, target: str = "") -> EvaluationPlace:
-    """target: another one than the session's."""
+    """Return the place of a session. target: one that replaces the session's."""
     store = await shared.store()
     task, executor = evaluating.place(
         shared, record, await shared.thread(store.tasks.get, record.task)
@@ -91,8 +92,8 @@ def order(
     p: MeasureParameters | SubmitParameters,
     best: float = 0.0,
 ) -> EvaluationOrder:
-    """How a candidate is measured there. best: what is known of the best node's F, for a kernel
-    that is told."""
+    """Return how to measure a candidate there. best: the standing of the best node, for a submitted
+    kernel."""
     purpose, through = STAGES[p.depth if isinstance(p, MeasureParameters) else "submit"]
     request = EvaluationRequest(candidate, purpose, through, place.policy, (), best, p.effort)
     return EvaluationOrder(

@@ -1,4 +1,4 @@
-"""A kernel told to a session: its evaluation, and the node that it becomes."""
+"""Recording a submitted kernel: its evaluation, and the node that it becomes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .shared import Shared
 
 @dataclass(frozen=True)
 class Recorded:
-    """A node and its evaluation. cached: the store knew the answer. likeness: to the most alike of
-    the earlier nodes, where nobody had named a parent."""
+    """A node and its evaluation. cached: whether the store knew the answer. likeness: to the most
+    similar earlier node, where no parent was named."""
 
     node: str
     evaluation: StoredEvaluation
@@ -34,7 +34,7 @@ class Recorded:
 async def order(
     shared: Shared, place: places.EvaluationPlace, p: SubmitParameters
 ) -> EvaluationOrder:
-    """How a candidate is evaluated, beside the best node of its session."""
+    """Return how to evaluate a candidate, given the best node of its session."""
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
     candidate = await shared.thread(store.candidates.get, p.candidate)
@@ -45,8 +45,8 @@ async def order(
 async def at_once(
     shared: Shared, place: places.EvaluationPlace, p: SubmitParameters
 ) -> Recorded | None:
-    """What `record` returns, where the store knows the answer and nothing is left to measure.
-    Raises BudgetFull where it would be charged and has no place: this session paid for it."""
+    """Return what `record` returns, if the store knows the answer and nothing is left to measure.
+    Raises BudgetFull if it must be charged to this session and does not fit the budget."""
     evaluation_order = await order(shared, place, p)
     answer = await evaluating.known(shared, evaluation_order)
     if answer is None:
@@ -62,17 +62,18 @@ async def at_once(
 async def record(
     shared: Shared, place: places.EvaluationPlace, p: SubmitParameters, progress: Progress
 ) -> Recorded:
-    """The node of a candidate, which is evaluated first: longer where its interval says nothing,
-    and against the best node where it may be better. Done again after a crash, it finds what was
-    measured in the store. Raises BudgetFull for a setting whose place authors took meanwhile."""
+    """Evaluate a candidate and return its node: it is measured longer if its interval is too wide,
+    and timed against the best node if it may be better. Repeated after a crash, it finds its
+    measurements in the store. Raises BudgetFull for a setting whose place in the budget authors
+    took meanwhile."""
     evaluation_order = await order(shared, place, p)
-    # the node may be there already: its evaluation is not inserted with it
+    # the node may already exist, so its evaluation is not inserted with it
     if evaluation_order.repeat or evaluation_order.request.effort > 1:
         stored, cached = await evaluating.stored(shared, evaluation_order, progress)
         return await _inserted(shared, p, evaluation_order, stored, cached=cached)
     measured = await evaluating.measure(shared, evaluation_order, progress)
     cached = isinstance(measured, StoredEvaluation)
-    # a setting that nobody waits for is one of many: its meeting with the best one says enough
+    # a setting of parameter search is one of many: the head-to-head with the best one is enough
     by_author = p.author != PARAMETER_SEARCH
     useless = by_author and remeasuring.wanted(measured.evaluation, evaluation_order.request.best)
     if useless and not await _is_node(shared, p):
@@ -93,13 +94,13 @@ async def record(
                 shared, p, evaluation_order, measured, cached=cached, met=met, place=kept
             )
         except BudgetFull:
-            # for whoever tries it
+            # for a later attempt
             await evaluating.keep(shared, evaluation_order, measured)
             raise
 
 
 async def _is_node(shared: Shared, p: SubmitParameters) -> bool:
-    """Whether the tree has the same text."""
+    """Whether the tree already has the same text."""
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
     return any(node.candidate == p.candidate for node in tree.nodes)
@@ -112,7 +113,7 @@ async def _rival(shared: Shared, p: SubmitParameters, evaluation: Evaluation) ->
 
 
 async def _left(shared: Shared, p: SubmitParameters) -> float:
-    """Seconds that the session has."""
+    """The seconds that the session has left."""
     store = await shared.store()
     record = await shared.thread(store.sessions.get, p.session)
     return record.budget.seconds_left(await shared.thread(store.sessions.spent, record.id))
@@ -128,7 +129,7 @@ async def _inserted(
     met: Meeting | None = None,
     place: BudgetPlace = "held",
 ) -> Recorded:
-    """What it names is in the store from now on."""
+    """The recorded node, stored together with its evaluation."""
     store, candidate = await shared.store(), evaluation_order.request.candidate
     return await shared.thread(_insert, shared, store, p, candidate, measured, met, cached, place)
 
@@ -143,12 +144,12 @@ def _insert(
     cached: bool,
     place: BudgetPlace,
 ) -> Recorded:
-    """The checkpoint: evaluation and node in one transaction; told twice, the node that is
-    there."""
+    """Insert evaluation and node in one transaction; a kernel submitted twice gets the existing
+    node."""
     ask = None if p.ask is None else store.asks.get(p.session, p.ask)
     try:
         params, structure = candidate.params(), structure_digest(candidate)
-    except CandidateError:  # it is invalid for that, which is worth a node
+    except CandidateError:  # an invalid candidate also becomes a node
         params, structure = {}, ""
     tree = shared.trees.load(store, p.session)
     placed = descent.find(store, tree, p, ask, candidate, structure, params)
@@ -185,15 +186,14 @@ def _insert(
         ),
         place,
     )
-    # told twice, it keeps the evaluation that it has
+    # a kernel submitted twice keeps its evaluation
     if not isinstance(measured, StoredEvaluation) or measured.id != node.evaluation:
         measured = store.evaluations.get(p.session, node.evaluation)
     return Recorded(node.id, measured, cached, placed.likeness)
 
 
 def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> Origin | None:
-    """Where a start came from. A start that was fixed keeps its origin; a kernel of another text
-    was not borrowed."""
+    """Where a start came from. A corrected start keeps its origin; a different kernel has none."""
     start = ask.start if ask else None
     if start is None or (
         start.candidate != candidate.digest

@@ -1,8 +1,8 @@
-"""What is measured besides of a kernel before it becomes a node: more processes where its interval
-says nothing, and where it may be the best of its session, the same rounds as the best node.
+"""Further measurements of a kernel before it becomes a node: more processes if its interval is too
+wide, and if it may be the best of its session, a head-to-head with the best node.
 
-Two figures over a baseline that were taken minutes apart do not tell near nodes apart. So the best
-node keeps its place unless a new one is clearly ahead of it, or certainly faster head-to-head.
+Two figures over a baseline that were measured minutes apart cannot tell close nodes apart. So the
+best node keeps its place unless a new one is clearly ahead, or certainly faster head-to-head.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from .evaluating import USUAL_PROCESSES, EvaluationOrder, Fresh
 from .places import EvaluationPlace
 from .shared import Shared
 
-# of what a comparison on request spends on a pair that is not decided: most children are no better
+# fraction of the effort that a requested comparison spends on an undecided pair: most children are
+# no better
 MEETING_EFFORT = 0.5
-# of the time that the session has left, at the most: contenders meet at its end in any case
+# largest fraction of the session's remaining time: contenders are timed at its end in any case
 MEETING_SHARE = 0.1
 
 
 def rival(tree: Tree, evaluation: Evaluation, left_s: float) -> Node | None:
-    """The best node, where a fresh evaluation may be better as far as both figures say; None where
-    they are apart or the new one is not above what is known of the best, where a node of the same
-    text is there already, or where the session, which has `left_s` seconds, has not the time. Two
-    kernels at half the effort take about twice as long as one did."""
+    """Return the best node if a fresh evaluation may be better by both figures. None if their
+    intervals are disjoint, the new one is not above the standing of the best, a node has the same
+    text, or the `left_s` seconds of the session are too short. Two kernels at half the effort take
+    about twice as long as one did."""
     best, own = tree.best(), interval(evaluation.cases)
     if (
         best is None
@@ -52,7 +53,7 @@ def rival(tree: Tree, evaluation: Evaluation, left_s: float) -> Node | None:
 async def meet(
     shared: Shared, place: EvaluationPlace, candidate: Candidate, best: Node, progress: Progress
 ) -> Meeting:
-    """The candidate against the best node; the session pays. Where no comparison comes about, the
+    """Time the candidate against the best node; the session pays. If there is no comparison, the
     meeting says why."""
     store = await shared.store()
     other = await shared.thread(store.candidates.get, best.candidate)
@@ -73,21 +74,21 @@ async def meet(
     return Meeting(best.id, note=f"{best.id} was {of_best.status} in that run")
 
 
-# upper end of an interval over its lower end, above which it says nothing of a node
+# upper over lower end of an interval from which it is too wide to judge a node
 WIDE = 1.4
-WIDE_AROUND_ONE = 1.2  # the same where it does not even say whether the baseline was beaten
-# all that is spent on one kernel, as a multiple of its first, usual measurement
+WIDE_AROUND_ONE = 1.2  # the same for an interval that contains 1
+# total effort for one kernel, as a multiple of its first, usual measurement
 MOST_PROCESSES = 5.0
-# and of the time that the session has left: other kernels need it, too
+# and as a fraction of the session's remaining time, which other kernels need, too
 PROCESSES_SHARE = 0.05
-EFFORTS = (2.0, 3.0, 5.0)  # processes in all after each further step, times the usual number
+EFFORTS = (2.0, 3.0, 5.0)  # total processes after each step, as a multiple of the usual number
 log = logging.getLogger(__name__)
 
 
 def wanted(evaluation: Evaluation, best: float) -> bool:
-    """Whether more processes are worth their time: the interval is useless, the kernel may be the
-    best as far as it says, and fewer than the most were measured. best: what is known of the best
-    node's F, 0 without one."""
+    """Return whether more processes are worth their time: the interval is too wide, the kernel may
+    be the best, and fewer than the most processes were measured. best: the standing of the best
+    node, 0 without one."""
     span = interval(evaluation.cases) if evaluation.status == "correct" else None
     if span is None or span[0] <= 0 or span[1] < best:
         return False
@@ -103,9 +104,9 @@ async def sharpened(
     left_s: float,
     progress: Progress,
 ) -> StoredEvaluation:
-    """The kernel with samples of more processes joined to those that there are, step by step, until
-    its interval says something or the time is used up. The session pays, which has `left_s`
-    seconds. An evaluator that fails meanwhile leaves it at what there is."""
+    """Add samples of more processes, step by step, until the kernel's interval is narrow enough or
+    the time is used up, and return its evaluation. The session pays, which has `left_s` seconds. If
+    the evaluator fails meanwhile, the existing samples remain."""
     kept = await evaluating.keep(shared, order, first)
     usual = kept.evaluation.seconds * USUAL_PROCESSES / api.processes(kept.evaluation)
     took, pace = kept.evaluation.seconds, usual / USUAL_PROCESSES
@@ -120,9 +121,7 @@ async def sharpened(
         if took + missing * pace > most:
             break
         progress(
-            ProgressEvent(
-                "time", f"its interval says nothing yet: {missing} more fresh processes", 0.9
-            )
+            ProgressEvent("time", f"its interval is too wide: {missing} more fresh processes", 0.9)
         )
         more = replace(order, request=replace(order.request, effort=effort))
         try:
@@ -136,4 +135,4 @@ async def sharpened(
 
 
 def _silent(event: ProgressEvent) -> None:
-    """Stages begin anew with each step and in a comparison, and progress only grows."""
+    """Drop progress: stages begin again with each step, but progress must only grow."""

@@ -1,4 +1,4 @@
-"""What an approval covers: what could be seen of a kernel when it was given."""
+"""What an approval covers: the signals of a kernel that were known when it was given."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kevolve_mcp.synthesis.wording import one_line, said
 
 
 def against(store: Store, stored: StoredEvaluation, session: str, node: Node) -> str:
-    """Why an evaluation of a node, or of its package, does not let it pass; "" where it is right,
-    or asks for a review of nothing else than what a person had before them."""
+    """Return why an evaluation of a node, or of its package, does not let it pass; "" if it is
+    correct, or only needs a review of signals that a person has already approved."""
     evaluation = stored.evaluation
     if evaluation.status == "correct":
         return ""
@@ -26,8 +26,7 @@ def against(store: Store, stored: StoredEvaluation, session: str, node: Node) ->
 
 
 def _seen(store: Store, evaluation: Evaluation, node: Node, approval: Approval) -> set[str]:
-    """The signals for a review in all that was known of the kernel, or of the package, when it was
-    approved."""
+    """The review signals known of the kernel, or of the package, when it was approved."""
     return {
         name
         for candidate in {node.candidate, evaluation.candidate}

@@ -1,4 +1,4 @@
-"""The one façade over everything below: ask and tell, background jobs, views."""
+"""The façade over everything below: ask and tell, background jobs, views."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Service(
     many, may share a home. Cancellation: cancelling a call never cancels a job; `cancel` does, and
     kills the worker. Failure: KEvolveError and KnowledgeError with a hint, nothing else on purpose.
     Resume: leaving the context (or dying) leaves running jobs as they are in the store; the next
-    service on this home runs them again, and nothing that was finished is lost. Slow methods return
-    an api.Job: with its result where the store knew the answer, else running, to be passed to
-    `wait`. looks_only: for whoever reads and goes: runs no job, neither a new one nor one that a
-    dead process left.
+    service on this home runs them again, and finished work is never lost. Slow methods return an
+    api.Job: with its result where the store knew the answer, else running, to be passed to `wait`.
+    looks_only: for short read-only use: it runs no job, neither a new one nor one that a dead
+    process left.
     """
 
     def __init__(
@@ -91,37 +91,37 @@ class Service(
     ) -> None:
         self._group.cancel_scope.cancel()
         try:
-            # the caller's exception is the caller's: a group would wrap it
+            # the caller's exception is raised unchanged: a group would wrap it
             await self._exit.__aexit__(None, None, None)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._shared.close()
 
     def executor(self) -> Executor:
-        """The executor that evaluates where nobody names an interpreter. The service closes it."""
+        """Return the executor used where no interpreter is named. The service closes it."""
         return self._shared.pool.get()
 
     async def job(self, job_id: str) -> api.Job:
-        """Where a job is, with its result when it is done."""
+        """Return the state of a job, with its result when it is done."""
         await self._shared.store()
         return await self._shared.jobs.view(job_id)
 
     async def wait(
         self, job_id: str, wait_s: float, *, progress: Progress | None = None
     ) -> api.Job:
-        """At most `wait_s` seconds, then where it is."""
+        """Wait at most `wait_s` seconds for a job and return its state."""
         return await self._shared.jobs.wait(job_id, wait_s, progress)
 
     async def wait_any(
         self, session_id: str, wait_s: float, *, progress: Progress | None = None
     ) -> api.Job | None:
-        """The first of the session's running jobs to end; None when none runs."""
+        """Wait for the first of the session's running jobs to end; None when none runs."""
         await self._check_opened(session_id, opening_is_fine=True)
         return await self._shared.jobs.wait_any(session_id, wait_s, progress)
 
     async def cancel(self, *, job_id: str = "", session_id: str = "") -> tuple[api.Job, ...]:
-        """Stop the job, or all running jobs of the session and the search of its parameters until
-        its next ask, and kill their workers."""
+        """Stop the job, or all running jobs of the session and, until its next ask, its parameter
+        search, and kill their workers."""
         if job_id:
             return await self._shared.jobs.cancel([job_id])
         await self._check_opened(session_id, opening_is_fine=True)
@@ -130,11 +130,11 @@ class Service(
         return await self._shared.jobs.cancel(running)
 
     async def jobs(self, session_id: str = "") -> tuple[api.Job, ...]:
-        """The newest first, without results."""
+        """Return jobs without results, the newest first."""
         return await self._shared.jobs.views(session_id)
 
     def _local_executor(self, python: str, near: Path | None) -> Executor:
-        """This machine's judge, imported when it is first needed."""
+        """This machine's judge, imported when first needed."""
         from kevolve_mcp.executors.local import LocalExecutor
 
         return LocalExecutor(

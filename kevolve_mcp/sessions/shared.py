@@ -1,5 +1,4 @@
-"""What every module of this package works with that changes something: the home, executors and
-jobs."""
+"""What the modules of this package that change something share: the home, executors and jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Shared(Home):
-    """One per service. The store is looked through for lost jobs when it is opened."""
+    """The shared state of a service. When the store is opened, it is searched for lost jobs."""
 
     jobs: JobRunner  # these two are set by the service
     background: Background
@@ -32,8 +31,8 @@ class Shared(Home):
         self._telling: dict[str, anyio.Lock] = {}
 
     async def left(self, session: str) -> api.Left | None:
-        """What an open session may still spend; None of one that is over, is still being opened or
-        has no limit."""
+        """Return what an open session may still spend; None for one that is over, is still being
+        opened or has no limit."""
         store = await self.store()
         try:
             record = await self.thread(store.sessions.get, session)
@@ -44,20 +43,21 @@ class Shared(Home):
         return api.left(record.budget, await self.thread(store.sessions.spent, session))
 
     def asking(self, session: str) -> anyio.Lock:
-        """Asks of one session are made one after the other in this process."""
+        """Return the lock under which this process makes the asks of a session one at a time."""
         return self._asking.setdefault(session, anyio.Lock())
 
     def telling(self, session: str) -> anyio.Lock:
-        """Who may be the best node of one session is settled for one kernel after the other."""
+        """Return the lock under which possible best nodes of a session are settled one at a
+        time."""
         return self._telling.setdefault(session, anyio.Lock())
 
     async def close(self) -> None:
-        """Executors first: what they still do must not write afterwards."""
+        """Close the executors first, so that their work cannot write afterwards."""
         await self.pool.close()
         await super().close()
 
 
 class UseCase(LookingUseCase):
-    """One that also needs executors and jobs."""
+    """A use case that also needs executors and jobs."""
 
     _shared: Shared

@@ -16,7 +16,7 @@ from .job import JobKind, Location, MeasureParameters, SubmitParameters
 from .passages import exact_target, features, holds
 from .shared import Shared
 
-PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signals
+PAGES, CANDIDATES = 3, 12  # pages that an answer names, and hits from which they are chosen
 
 
 class SubmitJob(JobKind[SubmitParameters, api.Evaluated]):
@@ -28,7 +28,7 @@ class SubmitJob(JobKind[SubmitParameters, api.Evaluated]):
         self._shared = shared
 
     def same(self, parameters: SubmitParameters) -> object:
-        """Whatever its author says of it."""
+        """Return the parameters without the author's words."""
         p = parameters
         place: object = p.parents if p.ask is None else p.ask
         return p.session, p.candidate, place, p.repeat, p.effort
@@ -40,7 +40,8 @@ class SubmitJob(JobKind[SubmitParameters, api.Evaluated]):
 
 
 class MeasureJob(JobKind[MeasureParameters, api.Evaluated]):
-    """One for each depth but that of a node. timed: whether the task's baselines are needed."""
+    """Evaluations without a node, one kind of job per depth. timed: whether the task's baselines
+    are needed."""
 
     parameters = MeasureParameters
     result = api.Evaluated
@@ -71,7 +72,7 @@ def measure_jobs(shared: Shared) -> tuple[MeasureJob, ...]:
 async def measured(
     shared: Shared, p: MeasureParameters, stored: StoredEvaluation, *, cached: bool
 ) -> api.Evaluated:
-    """An evaluation that makes no node, beside the best node of its session."""
+    """Return an evaluation without a node, with the best node of its session."""
     plain = await _plain(shared, p.depth, stored, cached=cached)
     if not p.session:
         return plain
@@ -84,7 +85,7 @@ async def measured(
 async def submitted(
     shared: Shared, p: SubmitParameters, recorded: recording.Recorded
 ) -> api.Evaluated:
-    """A node, beside what its session has reached with it."""
+    """Return a submitted node with the state of its session."""
     plain = await _plain(shared, "submit", recorded.evaluation, cached=recorded.cached)
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
@@ -108,7 +109,7 @@ async def submitted(
 async def _plain(
     shared: Shared, depth: api.Depth, stored: StoredEvaluation, *, cached: bool
 ) -> api.Evaluated:
-    """The evaluation alone, with the pages to which its signals lead."""
+    """Only the evaluation, with the pages that its signals lead to."""
     store, evaluation = await shared.store(), stored.evaluation
     view = api.evaluation(evaluation, stored.id, held_out=False)
     task = await shared.thread(store.tasks.get, evaluation.task)
@@ -117,8 +118,8 @@ async def _plain(
 
 
 def _pages(shared: Shared, evaluation: Evaluation, operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Pages that the signals lead to, of those that hold for the device, without those that are
-    about other operators than the task's."""
+    """Pages that the signals lead to and that apply to the device, without pages about other
+    operators than the task's."""
     if not evaluation.signals:
         return ()
     signals = tuple(s.name for s in evaluation.signals)
@@ -137,7 +138,7 @@ def _pages(shared: Shared, evaluation: Evaluation, operators: tuple[str, ...]) -
     fitting = [
         h.id
         for h in hits
-        # a skill is none of the pages
+        # skills do not count as pages
         if (page := pages.get(h.id)) is None
         or (
             holds(page, target, known)

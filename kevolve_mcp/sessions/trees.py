@@ -1,4 +1,4 @@
-"""Trees as the search wants them: what follows from a node's evaluation and text, derived once,
+"""Trees as the search needs them. What follows from a node's evaluation and text is derived once,
 since neither ever changes."""
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ class _Figures:
 
 
 class Trees:
-    """Loads trees with intervals, costs and tunables filled in. Safe to use from several
-    threads."""
+    """Loads trees with intervals, costs and tunables filled in; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,8 +34,8 @@ class Trees:
         self._tunables: dict[str, dict[str, Any]] = {}
 
     def load(self, store: Store, session: str, *, to_show: bool = False) -> Tree:
-        """All nodes and asks as of one moment. to_show: without tunables, which stand in the texts
-        of the candidates and only matter to the search. Raises NotFound."""
+        """Return a consistent snapshot of all nodes and asks. to_show: without tunables, which are
+        in the candidates' texts and only matter to the search. Raises NotFound."""
         tree = store.nodes.tree(session)
         figures = self._of_evaluations(store, session, [n.evaluation for n in tree.nodes])
         nodes = [
@@ -56,7 +55,7 @@ class Trees:
     def _of_evaluations(
         self, store: Store, session: str, evaluations: Sequence[str]
     ) -> dict[str, _Figures]:
-        """By id, as the session calls them."""
+        """The figures by id in the session."""
         with self._lock:
             unknown = [e for e in evaluations if (session, e) not in self._figures]
         known = store.evaluations.measured(session, unknown) if unknown else {}
@@ -92,5 +91,5 @@ def _tunables(store: Store, candidate: str) -> dict[str, Any]:
 
 
 def ids(nodes: Sequence[Node]) -> str:
-    """Join the names of nodes."""
+    """Return the joined ids of nodes."""
     return ", ".join(n.id for n in nodes)

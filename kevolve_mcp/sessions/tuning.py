@@ -1,5 +1,5 @@
-"""The choice of parameters to try next; and those of one file searched on request: its TUNABLES
-tried as evaluations, no nodes. Nodes of a session are searched by `background`."""
+"""The choice of parameters to try next; and the search of one file's TUNABLES on request, as
+evaluations without nodes. `background` searches the nodes of a session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .shared import Shared
 
 
 def check_tunables(candidate: Candidate) -> None:
-    """Raises UsageError where nothing can be tuned."""
+    """Check that a candidate can be tuned. Raises UsageError."""
     try:
         next_choice(candidate, (), 0, use_optuna=False)
     except CandidateError as error:
@@ -33,13 +33,13 @@ def check_tunables(candidate: Candidate) -> None:
 
 
 def choose(candidate: Candidate, tried: Sequence[HistoryRow]) -> Choice:
-    """The parameters to try next after those; the same for the same text and history. Raises
-    UsageError, TuningExhausted."""
+    """Return the parameters to try next; the same for the same text and history. Raises UsageError,
+    TuningExhausted."""
     return next_choice(candidate, tried, int(candidate.digest[:8], 16))
 
 
 def row(node: Node) -> HistoryRow:
-    """A node as something that was tried."""
+    """Return a node as a row of the history."""
     return HistoryRow(
         node.id,
         node.status,
@@ -51,7 +51,7 @@ def row(node: Node) -> HistoryRow:
 
 
 class TuneJob(JobKind[TuneParameters, api.Tuned]):
-    """Run again after a crash, it finds what was evaluated in the store."""
+    """The job that tunes a file. Run again after a crash, it finds its evaluations in the store."""
 
     kind = "tune"
     parameters = TuneParameters
@@ -102,4 +102,4 @@ def _row(stored: StoredEvaluation, params: dict[str, Any], *, given: bool) -> ap
 
 
 def _silent(event: ProgressEvent) -> None:
-    """The stages of one evaluation: its number says more."""
+    """Drop the stages of a single evaluation, since its number says more."""

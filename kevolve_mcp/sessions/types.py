@@ -1,5 +1,5 @@
-"""What goes into the sessions floor: requests, built where a caller says them, by a tool or a
-command. What comes out is a value of `kevolve_mcp.api`."""
+"""The requests to the sessions floor, built by a tool or a command. The answers are values of
+`kevolve_mcp.api`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.types import Budget, Goal, Policy
 
 @dataclass(frozen=True)
 class Text:
-    """A file's content: `path` (absolute, on this machine) or `source`, not both. `path` wins its
-    name for messages."""
+    """A file's content: `path` (absolute, on this machine) or `source`, not both. Messages name the
+    `path`."""
 
     path: str = ""
     source: str = ""
@@ -28,25 +28,24 @@ class SearchOptions:
     selection: str = ""
     """The selection policy's name; empty for the default one."""
     skills: bool = True
-    """Whether skills lend starts."""
+    """Whether skills provide starts."""
     seed: int | None = None
-    """Of the search's random choices; None derives it from the session's id."""
-    # kept the variety of the search and most of the gain, of those that Meta's engineers measured
+    """The seed of the search's random choices; None derives it from the session's id."""
+    # of the values that Meta's engineers measured, this kept the variety and most of the gain
     inject: float = 0.1
     """The probability that an ask shows a kernel of a similar task."""
     tune: float = 0.2
-    """The share of the budget in which parameters are searched while authors think."""
+    """The share of the budget for searching parameters while authors write."""
 
 
 @dataclass(frozen=True)
 class SessionSpec:
-    """What a session is to be: built where a caller says it, by a tool or a command, and passed
-    whole."""
+    """The specification of a session, built by a tool or a command and passed on as a whole."""
 
     task: Text
     target: str = "cpu"
     language: str = ""
-    """What candidates are written in; empty for the target's usual one."""
+    """The language of candidates; empty for the target's usual one."""
     goal: Goal = field(default_factory=Goal)
     budget: Budget = field(default_factory=Budget)
     start: Text = field(default_factory=Text)
@@ -57,14 +56,14 @@ class SessionSpec:
     """What candidates may do."""
     search: SearchOptions = field(default_factory=SearchOptions)
     new: bool = False
-    """Open another session even where an equal one is open."""
+    """Whether to open another session even if an equal one is open."""
 
 
 @dataclass(frozen=True)
 class KernelRequest:
     """One kernel outside a tree. With `session_id` the session's task, target, language, policy and
-    interpreter are taken. repeat: measure it again, and join what was measured before. effort:
-    times the usual number of processes, 1 to MOST_EFFORT."""
+    interpreter are used. repeat: measure again and pool with earlier samples. effort: a multiple of
+    the usual number of processes, 1 to MOST_EFFORT."""
 
     kernel: Text
     session_id: str = ""
@@ -78,19 +77,18 @@ class KernelRequest:
 
 @dataclass(frozen=True)
 class CompareRequest(KernelRequest):
-    """Kernels against each other, outside a tree. kernel: the one that the others are held against;
-    empty: the first of `against`. against: the id of a node of the session, or a kernel. effort:
-    times the usual time for pairs that are not decided."""
+    """Kernels to compare, outside a tree. kernel: the one that the others are compared with; empty
+    for the first of `against`. against: ids of nodes of the session, or kernels. effort: a multiple
+    of the usual time for undecided pairs."""
 
     against: tuple[str | Text, ...] = ()
 
 
 @dataclass(frozen=True)
 class SubmitRequest:
-    """A candidate told to a session. Without kernel, the ask must be a start: then the start itself
-    is evaluated. tokens, usd: what its author used, as the author says. author: who hands it in, as
-    in `next`. repeat, effort: as in KernelRequest; of a node that is there, its figures become
-    those of all samples."""
+    """A candidate submitted to a session. Without a kernel, the ask must be a start, which is
+    evaluated. tokens, usd: what the author says it used. author: who submits it, as in `next`.
+    repeat, effort: as in KernelRequest; an existing node then gets the figures of all samples."""
 
     session_id: str
     kernel: Text = field(default_factory=Text)
@@ -116,9 +114,9 @@ class FinishRequest:
 
 @dataclass(frozen=True)
 class SkillRequest:
-    """parent_id "n0" means the baseline: then the effect is the child's speed-up itself. code: the
-    least lines of the node that show the change; the difference of the pair unless given. pattern:
-    of the tasks that it fits, derived from the session's task unless given."""
+    """A proposal of a skill. parent_id: "n0" is the baseline; the effect is then the child's own
+    speed-up. code: the few lines of the node that show the change; default: the difference of the
+    pair. pattern: the tasks that it fits; default: derived from the session's task."""
 
     session_id: str
     node_id: str

@@ -1,8 +1,8 @@
 """What survives a process: sessions with their trees, evaluations, jobs and skills in SQL, and
 texts by content hash.
 
-`Store.open(home)` is the way in; its docstring is the contract. Importing this package loads no
-database library; a module is loaded when one of its names is used.
+`Store.open(home)` is the entry point; the docstring of `Store` is the contract. Importing this
+package loads no database library; a module is loaded when one of its names is used.
 """
 
 from __future__ import annotations

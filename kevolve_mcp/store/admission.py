@@ -1,8 +1,8 @@
-"""Whether the evaluation budget of a session has a place for one more node.
+"""Whether one more node fits the evaluation budget of a session.
 
-What is spent counts, and what is being measured: a job takes its place in the transaction that
-makes its row, so however many processes hand in at once, no more of them are let in than there are
-places. An ask takes none from a kernel that is handed in, and one whose lease ran out none at all.
+Spent evaluations and running measurements count. A job reserves its place in the transaction that
+creates its row, so concurrent processes cannot exceed the budget. An open ask does not block a
+submitted kernel, and an ask whose lease expired reserves nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NODE_JOB = "submit"  # the kind of the jobs that end with a node
 
 
 def admit_job(connection: Connection, session: Row[Any], payload: dict[str, Any]) -> None:
-    """Let a job in whose node is not there yet; the caller has locked the session's row and inserts
-    the job in the same transaction. Raises BudgetFull."""
+    """Admit a job whose node does not exist yet. The caller has locked the session's row and
+    inserts the job in the same transaction. Raises BudgetFull."""
     limit = _limit(session)
     if limit is None or _is_told(connection, session.id, payload):
         return
@@ -38,8 +38,8 @@ def admit_job(connection: Connection, session: Row[Any], payload: dict[str, Any]
 def admit_node(
     connection: Connection, session: Row[Any], before: int, place: BudgetPlace, now: float
 ) -> None:
-    """Let a node stay that was inserted in this transaction. before: the evaluations that were
-    spent without it; one that is known costs none. Raises BudgetFull."""
+    """Admit a node that was inserted in this transaction. before: the evaluations spent without it;
+    a known evaluation costs none. Raises BudgetFull."""
     limit = _limit(session)
     if limit is None or place == "held":
         return
@@ -54,7 +54,8 @@ def admit_node(
 
 
 def demand(connection: Connection, session: str, now: float) -> Demand:
-    """What is spent, what is being measured and what is asked for, as of one moment."""
+    """Return a consistent snapshot of what is spent, what is being measured and which asks are
+    open."""
     return Demand(
         spending.spent(connection, session),
         measuring(connection, session),
@@ -63,7 +64,8 @@ def demand(connection: Connection, session: str, now: float) -> Demand:
 
 
 def measuring(connection: Connection, session: str) -> tuple[Measuring, ...]:
-    """The jobs that hold a place: their nodes are not there yet, and a lost one is run again."""
+    """Return the jobs that reserve a place: their nodes do not exist yet; a lost job is run
+    again."""
     j = schema.jobs
     rows = connection.execute(
         select(j.c.id, j.c.payload)
@@ -78,8 +80,8 @@ def measuring(connection: Connection, session: str) -> tuple[Measuring, ...]:
 
 
 def _is_told(connection: Connection, session: str, payload: dict[str, Any]) -> bool:
-    """Whether the tree has what this job would add: `Nodes.add` answers with the node that is
-    there, also where it is measured again."""
+    """Whether the tree already has the node of this job: `Nodes.add` then returns the existing
+    node, also if it is measured again."""
     n, p = schema.nodes, schema.node_parents
     ask, parents = payload.get("ask"), [number(each, "n") for each in payload.get("parents", ())]
     same = select(n.c.seq).where(n.c.session == session, n.c.candidate == payload.get("candidate"))
@@ -108,17 +110,17 @@ def _full(session: str, spent: int, limit: int, under_way: tuple[Measuring, ...]
     if spent >= limit:
         return BudgetFull(
             f"the budget of session {session} has no place for another node: {used}.",
-            "Finish the session: it confirms and exports its best node. Or ask with a larger "
-            "budget to go on.",
+            "Finish the session, which confirms and exports its best node, or raise the budget "
+            "with the next ask.",
             Action("finish", "ends the search with its best node", session=session),
             Action("next_ask", "with a larger budget goes on", session=session),
         )
     jobs = ", ".join(each.job for each in under_way)
-    rest = f"the rest is being measured ({jobs})" if jobs else "open asks wait for the rest"
+    rest = f"the rest is being measured ({jobs})" if jobs else "open asks reserve the rest"
     return BudgetFull(
         f"the budget of session {session} has no place for another node: {used}, and {rest}.",
-        "Wait for what is under way, then finish the session; a place becomes free where a "
-        "measurement fails.",
-        Action("wait", "waits for what is under way", session=session),
+        "Wait for the running measurements, then finish the session; a failed measurement frees "
+        "its place.",
+        Action("wait", "waits for running jobs", session=session),
         Action("finish", "ends the search with its best node", session=session),
     )

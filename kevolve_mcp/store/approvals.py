@@ -1,4 +1,4 @@
-"""Approvals: who looked at a node, and let it pass."""
+"""Approvals of nodes by persons."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .rows import number, session_row
 
 
 class Approvals:
-    """Insert-only. The first approval of a node counts; a later one is kept beside it, and covers
-    what was found since."""
+    """Approvals, insert-only. The first approval of a node counts; a later one is kept too, and
+    covers signals found since."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     def add(self, session: str, node: str, author: str, note: str = "") -> Approval:
-        """Raises NotFound (session, node)."""
+        """Add an approval. Raises NotFound (session, node)."""
         seq, now = number(node, "n"), self._clock()
         with self._database.write() as connection:
             session_row(connection, session)
@@ -48,18 +48,18 @@ class Approvals:
         return Approval(node, author, note, now)
 
     def of(self, session: str) -> dict[str, Approval]:
-        """By node id."""
+        """Return the first approval of each node, by node id."""
         with self._database.read() as connection:
             return load_approvals(connection, session)
 
     def newest(self, session: str) -> dict[str, Approval]:
-        """By node id, the one that covers most."""
+        """Return the newest approval of each node, which covers most, by node id."""
         with self._database.read() as connection:
             return {a.node: a for a in _in_order(connection, session)}
 
 
 def load_approvals(connection: Connection, session: str) -> dict[str, Approval]:
-    """The first approval of each node."""
+    """Return the first approval of each node."""
     return {a.node: a for a in reversed(_in_order(connection, session))}
 
 

@@ -17,7 +17,7 @@ _PROTOCOL = re.compile("::|://")
 
 
 class _Folder:
-    """What is needed of fsspec, for a local folder: to import that takes longer than to read a
+    """The needed part of fsspec for a local folder: importing fsspec takes longer than reading a
     tree's texts."""
 
     def cat_file(self, path: str) -> bytes:
@@ -30,8 +30,8 @@ class _Folder:
 class Artifacts:
     """Content-addressed storage behind an fsspec URL; a path without a protocol is a local folder.
 
-    A local write goes to a temporary file that is synced and renamed; object stores put a whole
-    object at once. Either way a reader sees all of it or none. A read is verified. Any number of
+    A local write goes to a temporary file that is synced and renamed; object stores write whole
+    objects. Either way a reader sees all of it or nothing. Reads are verified. Any number of
     threads and processes may put the same content.
     """
 
@@ -42,8 +42,8 @@ class Artifacts:
         self._local = False
 
     def put(self, data: bytes | str) -> str:
-        """Keep `data` (text as UTF-8) and return its digest. A damaged copy that is already there
-        is replaced."""
+        """Store `data` (text as UTF-8) and return its digest. An existing damaged copy is
+        replaced."""
         content = data.encode() if isinstance(data, str) else data
         digest = hashlib.sha256(content).hexdigest()
         fs, path = self._open(), self._path(digest)
@@ -63,11 +63,11 @@ class Artifacts:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """The content. Raises NotFound for what is no digest, StoreError when the content is
+        """Return the content. Raises NotFound for an invalid digest, StoreError when the content is
         missing or damaged."""
         if not _DIGEST.fullmatch(digest):
             raise NotFound(
-                f"{digest!r} is no artifact.", "An artifact is named by 64 hexadecimal digits."
+                f"{digest!r} is not an artifact.", "An artifact is named by 64 hexadecimal digits."
             )
         path = self._path(digest)
         try:
@@ -91,7 +91,7 @@ class Artifacts:
         return content
 
     def text(self, digest: str) -> str:
-        """The content as UTF-8 text. Raises as `get` does."""
+        """Return the content as UTF-8 text. Raises as `get` does."""
         return self.get(digest).decode()
 
     def _open(self) -> Any:

@@ -20,9 +20,9 @@ from .rows import next_seq, session_row
 
 
 class Asks:
-    """An ask is open while it has no node. Its lease says until when its author may be expected to
-    answer; an answer that comes later is taken all the same. Authors need names that tell them
-    apart: equal names share a lease."""
+    """Asks. An ask is open while it has no node. Its lease says until when its author is expected
+    to answer; a later answer is accepted nevertheless. Authors need distinct names: equal names
+    share a lease."""
 
     def __init__(
         self, database: Database, artifacts: Artifacts, clock: Callable[[], float]
@@ -32,8 +32,8 @@ class Asks:
         self._clock = clock
 
     def next_seq(self, session: str) -> int:
-        """The seq that the next ask will get unless another process is faster: what randomness and
-        text are derived from."""
+        """Return the seq of the next ask, unless another process adds one first; randomness and
+        text are derived from it."""
         with self._database.read() as connection:
             session_row(connection, session)
             return next_seq(connection, schema.asks, "session", session)
@@ -50,7 +50,7 @@ class Asks:
         skills: Sequence[str] = (),
         held: Sequence[str] = (),
     ) -> Ask:
-        """One ask; see `add_all`."""
+        """Insert one ask; see `add_all`."""
         new = NewAsk(expansion, shown, tuple(skills), tuple(held))
         return self.add_all(session, (new,), author=author, lease_s=lease_s, first_seq=seq)[0]
 
@@ -63,10 +63,10 @@ class Asks:
         lease_s: float,
         first_seq: int | None = None,
     ) -> tuple[Ask, ...]:
-        """Insert them with consecutive seqs, all or none.
+        """Insert asks with consecutive seqs, all or none.
 
-        first_seq: the seq that `next_seq` foretold and the texts were made for. Raises Conflict
-        when it is taken by now (read the tree again, select again) and when the session is over.
+        first_seq: the seq from `next_seq` for which the texts were made. Raises Conflict when it is
+        taken by now (read the tree and select again), and when the session is over.
         """
         shown = [self._artifacts.put(ask.shown) for ask in new]
         with self._database.write() as connection:
@@ -76,7 +76,7 @@ class Asks:
                 raise Conflict(
                     f"ask a{first_seq} of session {session} cannot be added: the next one is "
                     f"a{first}.",
-                    "Another process asked in between; read the tree and select again.",
+                    "Another process added an ask in between; read the tree and select again.",
                 )
             now = self._clock()
             for seq, (ask, text) in enumerate(zip(new, shown, strict=True), first):
@@ -104,18 +104,19 @@ class Asks:
         return tuple(map(ask_of, rows))
 
     def get(self, session: str, seq: int) -> Ask:
-        """Raises NotFound."""
+        """Return an ask. Raises NotFound."""
         with self._database.read() as connection:
             return ask_of(_row(connection, session, seq))
 
     def shown(self, session: str, seq: int) -> str:
-        """The text that its author was given, however often it is read again. Raises NotFound."""
+        """Return the text given to its author, which stays the same when read again. Raises
+        NotFound."""
         with self._database.read() as connection:
             digest = _row(connection, session, seq).shown
         return self._artifacts.text(digest)
 
     def held_by(self, session: str, author: AuthorId) -> dict[int, tuple[str, ...]]:
-        """What each ask held in full that was last given to this author, by seq."""
+        """Return the full contents of each ask that this author holds, by seq."""
         a = schema.asks
         with self._database.read() as connection:
             rows = connection.execute(
@@ -128,8 +129,8 @@ class Asks:
     def rewrite(
         self, session: str, seq: int, shown: str, *, author: AuthorId, held: Sequence[str] = ()
     ) -> None:
-        """The text of an ask that changed hands, as its present author is shown it; without effect
-        when another one has it."""
+        """Replace the text of an ask for its new author; without effect when another author holds
+        it."""
         digest, a = self._artifacts.put(shown), schema.asks
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
@@ -138,7 +139,7 @@ class Asks:
             connection.execute(update(a).where(*same).values(shown=digest, held=list(held)))
 
     def open(self, session: str) -> tuple[Ask, ...]:
-        """Asks without a node whose lease still runs, in the order of their seq."""
+        """Return asks without a node whose lease has not expired, in the order of their seq."""
         now = self._clock()
         with self._database.read() as connection:
             session_row(connection, session)
@@ -148,8 +149,8 @@ class Asks:
         return tuple(map(ask_of, rows))
 
     def take(self, session: str, seq: int, *, author: AuthorId, lease_s: float) -> Ask:
-        """Lease it to `author`: a renewal for the one who holds it, a new lease for another one
-        once it has run out.
+        """Lease an ask to `author`: a renewal for its holder, a new lease for another author once
+        the lease has expired.
 
         Raises NotFound; Conflict while another author holds it, when it has a node, and when the
         session is over."""
@@ -174,16 +175,15 @@ class Asks:
                     "Ask for one of your own.",
                     Action("next_ask", session=session),
                 )
-            # a renewal goes on with the same work
+            # a renewal continues the same work
             taken = row.taken if same and row.lease_until > now else now
             return self._lease(connection, session, seq, author, now + lease_s, taken)
 
     def take_expired(
         self, session: str, *, author: AuthorId, lease_s: float, without: Collection[int] = ()
     ) -> Ask | None:
-        """Lease the oldest ask that has neither node nor running lease, None without one. Of
-        several that call this at once, each gets another one. without: seqs that nobody wants any
-        more."""
+        """Lease the oldest ask that has neither a node nor a valid lease, None without one.
+        Concurrent callers get different asks. without: seqs to skip."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True, opened=True)
             now = self._clock()
@@ -198,8 +198,8 @@ class Asks:
             )
 
     def release(self, session: str, seq: int, *, author: AuthorId) -> None:
-        """Give the lease back, so that the ask may be given again at once; without effect when
-        another author has it."""
+        """Return the lease, so that the ask may be given again at once; without effect when another
+        author holds it."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
             if _row(connection, session, seq).author == notes.author_text(author):
@@ -221,7 +221,7 @@ class Asks:
 
 
 def ask_of(row: Row[Any]) -> Ask:
-    """The value of a row of `asks`."""
+    """Return the value of a row of `asks`."""
     said = notes.of_ask(row.annotations)
     return Ask(
         row.seq,
@@ -240,7 +240,7 @@ def ask_of(row: Row[Any]) -> Ask:
 
 
 def unanswered(session: str) -> Any:
-    """The query for the asks of a session that have no node."""
+    """Return the query for the asks of a session without a node."""
     a, n = schema.asks, schema.nodes
     answered = select(n.c.seq).where(n.c.session == session, n.c.ask == a.c.seq).exists()
     return select(a).where(a.c.session == session, ~answered).order_by(a.c.seq)

@@ -1,8 +1,8 @@
-"""The best nodes of many sessions, as their trees call them, in a few queries, and what a
-confirmation proved wrong although the node's own evaluation still calls it correct.
+"""The best nodes of many sessions, the same as in their trees, in a few queries; and nodes refuted
+by a confirmation although their own evaluation is correct.
 
-A tree is loaded whole, with the texts of its candidates; a list of sessions needs only the figures
-of those nodes that may be the best."""
+Loading a tree reads the texts of all its candidates; a list of sessions only needs the figures of
+nodes that may be the best."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from . import notes, schema
 from .evaluation_ids import row_ids
 from .evaluations import case_results
 
-# A build that fails or a call that does not end, where both went well before, says more about the
-# machine than about the candidate.
+# A failed build or a call that does not end, after both succeeded before, is rather the machine's
+# fault than the candidate's.
 _PROVED_WRONG = ("incorrect", "reward_hack", "crashed", "invalid")
 
 
 def refuted() -> ScalarSelect[int]:
-    """The evaluation that refutes a node, NULL without one: the newest verdict of a confirmation,
-    or of an export, on the same candidate, task and target, whoever paid for it. One that needs a
-    review is a verdict unless a person let the node pass."""
+    """Return the query for the evaluation that refutes a node, NULL without one: the newest verdict
+    of a confirmation or export on the same candidate, task and target, in any session. "Needs a
+    review" refutes a node unless a person approved it."""
     n, s, a = schema.nodes, schema.sessions.alias(), schema.approvals
     judged, last = schema.evaluations.alias(), schema.evaluations.alias()
     approved = exists().where(a.c.session == n.c.session, a.c.node == n.c.seq)
@@ -57,8 +57,8 @@ def refuted() -> ScalarSelect[int]:
 
 
 def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
-    """What `search.ranking` has to know of nodes, in the order of `rows`; their evaluations are
-    not named.
+    """Return nodes with what `search.ranking` needs, in the order of `rows`, without the ids of
+    their evaluations.
 
     rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
     eligible, annotations, refuted."""
@@ -82,7 +82,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
 
 
 def completed(connection: Connection, session: str, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Nodes as `load_nodes` gives them, with what `search.ranking` has to know."""
+    """Return nodes of `load_nodes` completed with what `search.ranking` needs."""
     rows = row_ids(connection, session, [node.evaluation for node in nodes])
     cases = case_results(connection, list(rows.values()))
     return tuple(

@@ -1,5 +1,4 @@
-"""Connections: how transactions begin, wait and fail; and on which file systems SQLite can be
-trusted.
+"""Connections: how transactions begin, wait and fail; and on which file systems SQLite is safe.
 
 SQLite's write-ahead log shares memory between processes and relies on POSIX locks; both fail across
 machines (https://sqlite.org/wal.html, https://sqlite.org/howtocorrupt.html section 2).
@@ -34,9 +33,9 @@ class Database:
     snapshots.
 
     On SQLite a write begins with BEGIN IMMEDIATE: a deferred transaction that reads before it
-    writes fails at once when another process wrote in between, however long the busy timeout is. A
-    read begins with a plain BEGIN, takes no lock and cannot write. On other databases reads are
-    repeatable-read, and writers of one session meet at a row lock.
+    writes fails at once when another process wrote in between, whatever the busy timeout. A read
+    begins with a plain BEGIN, takes no lock and cannot write. On other databases reads are
+    repeatable-read, and writers of one session are serialized by a row lock.
     """
 
     def __init__(self, writer: Engine, reader: Engine) -> None:
@@ -45,7 +44,7 @@ class Database:
 
     @classmethod
     def open(cls, home: Path, url: str = "", *, mounts: str | None = None) -> Database:
-        """Create and migrate as needed. Raises StoreError."""
+        """Open a database, creating and migrating it as needed. Raises StoreError."""
         address = _address(home, url)
         try:
             if address.get_backend_name() == "sqlite":
@@ -56,7 +55,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction that holds the write lock from its beginning; committed at the end,
+        """Run one transaction that holds the write lock from its beginning; committed at the end,
         rolled back on any error."""
         try:
             with self._writer.begin() as connection:
@@ -66,7 +65,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One consistent snapshot, read-only."""
+        """Provide one consistent, read-only snapshot."""
         try:
             with self._reader.begin() as connection:
                 yield connection
@@ -126,7 +125,7 @@ def _open_sqlite(cls: type[Database], home: Path, address: URL, mounts: str | No
         event.listen(engine, "begin", _on_begin(begin))
     database = cls(writer, reader)
     try:
-        # also around the look: a reader elsewhere would make the change to WAL fail at once
+        # the check is also locked: another reader would make the change to WAL fail at once
         with _locked(file, home):
             if not is_current(reader):
                 _create_sqlite(address, file)
@@ -162,8 +161,7 @@ def _on_begin(statement: str) -> Callable[[Connection], None]:
 def _locked(file: Path, home: Path) -> Iterator[None]:
     lock = file.with_name(file.name + ".lock")
     try:
-        # what cannot be made at all fails here at once: the lock would try again until its time is
-        # over
+        # a file that cannot be created fails here at once; the lock would retry until its timeout
         lock.touch()
         with FileLock(lock, timeout=2 * BUSY_S):
             yield
@@ -184,7 +182,7 @@ def _make(folder: Path, home: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"the folder {folder} cannot be made: {error.strerror}.", _remedy(home, folder)
+            f"the folder {folder} cannot be created: {error.strerror}.", _remedy(home, folder)
         ) from error
 
 
@@ -192,8 +190,8 @@ def _remedy(home: Path, folder: Path) -> str:
     if home.absolute() == folder.absolute():
         return "Set KEVOLVE_HOME to a writable folder."
     return (
-        "Name a file in a writable folder with KEVOLVE_DATABASE, or unset it: then the database "
-        f"lies in {home}."
+        "Name a file in a writable folder with KEVOLVE_DATABASE, or unset it to have the database "
+        f"in {home}."
     )
 
 
@@ -205,8 +203,8 @@ def _create_sqlite(address: URL, file: Path) -> None:
             f"SQLite cannot use a write-ahead log for {file}.",
             "Set KEVOLVE_HOME to a folder on a local disk.",
         )
-    # No foreign keys here: a batch migration rebuilds tables, which would break references to them
-    # on the way.
+    # No foreign keys here: a batch migration rebuilds tables, which would break references
+    # temporarily.
     engine = _engine(address, connect_args={"timeout": BUSY_S}, poolclass=NullPool)
     event.listen(engine, "connect", _on_connect(()))
     event.listen(engine, "begin", _on_begin("BEGIN IMMEDIATE"))

@@ -1,6 +1,6 @@
-"""What evaluations are called. A session counts its own from e1, as it does its nodes and asks. One
-of another session, whose answer it took, is named with that session: "rows-7f3a/e3". One that no
-session paid for is "x40" everywhere."""
+"""The ids of evaluations. A session counts its own from e1, like its nodes and asks. An evaluation
+of another session, whose answer it uses, has that session's name: "rows-7f3a/e3". One outside of
+sessions is "x40" everywhere."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _ID = re.compile(r"(?:(?P<owner>[^/]+)/)?e(?P<seq>[0-9]{1,9})|x(?P<row>[0-9]{1,9
 
 
 def name(row: int, owner: str | None, seq: int | None, session: str | None) -> str:
-    """row, owner, seq: of the evaluation. session: in which it is named, None outside of all."""
+    """Return the id of an evaluation. row, owner, seq: those of the evaluation. session: the
+    session in which it is named, None outside of sessions."""
     if owner is None:
         return f"x{row}"
     return f"e{seq}" if owner == session else f"{owner}/e{seq}"
 
 
 def names(connection: Connection, rows: Iterable[int], session: str | None) -> dict[int, str]:
-    """By row id, as this session calls them."""
+    """Return the ids in this session, by row id."""
     e, wanted, found = schema.evaluations, sorted(set(rows)), dict[int, str]()
     for start in range(0, len(wanted), SLICE):
         query = select(e.c.id, e.c.session, e.c.seq).where(
@@ -41,8 +42,8 @@ def names(connection: Connection, rows: Iterable[int], session: str | None) -> d
 def row_ids(
     connection: Connection, session: str | None, identifiers: Sequence[str]
 ) -> dict[str, int]:
-    """By name, as this session calls them; one that is not there is left out. Raises NotFound for
-    what is no id, UsageError for one that a session's name is missing for."""
+    """Return row ids by id in this session, without those that do not exist. Raises NotFound for an
+    invalid id, UsageError for an id without the session's name."""
     e, found = schema.evaluations, dict[str, int]()
     by_owner: defaultdict[str | None, dict[int, str]] = defaultdict(dict)
     for identifier in identifiers:
@@ -61,7 +62,8 @@ def row_ids(
 
 
 def row_id(connection: Connection, session: str | None, identifier: str) -> int:
-    """Of one. Raises NotFound, also for its session, and UsageError."""
+    """Return the row id of one evaluation. Raises NotFound, also for its session, and
+    UsageError."""
     found = row_ids(connection, session, [identifier])
     if identifier in found:
         return found[identifier]
@@ -69,7 +71,7 @@ def row_id(connection: Connection, session: str | None, identifier: str) -> int:
     if owner is None:
         raise NotFound(
             f"there is no evaluation {identifier} outside of sessions.",
-            "Those of a session are named with it, e1, e2 and so on.",
+            "Evaluations of a session are named with the session: e1, e2 and so on.",
         )
     session_row(connection, owner)
     last = next_seq(connection, schema.evaluations, "session", owner) - 1
@@ -81,12 +83,12 @@ def row_id(connection: Connection, session: str | None, identifier: str) -> int:
 
 
 def _parsed(session: str | None, identifier: str) -> tuple[str | None, int]:
-    """Whose it is, and its number there; its row id where it is nobody's."""
+    """Its session and its number there; without a session its row id."""
     parts = _ID.fullmatch(identifier)
     if parts is None:
         raise NotFound(
-            f"{identifier!r} is no evaluation id.",
-            "An evaluation id looks like e12, with its session, or x12 where it had none.",
+            f"{identifier!r} is not an evaluation id.",
+            "An evaluation id looks like e12, with its session, or x12 outside of sessions.",
         )
     if parts["row"]:
         return None, int(parts["row"])

@@ -1,5 +1,5 @@
-"""Evaluations with their cases and signals, and the environments in which they were made: where
-something was measured, by the digest of all that is known about it."""
+"""Evaluations with their cases and signals, and the environments in which they were measured, by
+digest."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from .rows import SLICE, insert_once, next_seq, session_row
 
 
 class Evaluations:
-    """Insert-only. Only `find` answers in place of a measurement; what `list` gives is evidence.
+    """Evaluations, insert-only. Only `find` may replace a measurement; the results of `list` are
+    evidence.
 
-    An id is what a session calls the evaluation, see `evaluation_ids`; session: which, None for
-    whoever stands outside of all.
+    An id depends on the session in which it is used, see `evaluation_ids`; session: that session,
+    None outside of sessions.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
@@ -32,23 +33,24 @@ class Evaluations:
         self._clock = clock
 
     def put(self, evaluation: Evaluation, session: str | None = None) -> str:
-        """Keep it and return its id, "e12", or "x12" without a session. session: the one that paid
-        for it.
+        """Store an evaluation and return its id, "e12", or "x12" without a session. session: the
+        one that paid for it.
 
-        An evaluation of the same key is kept beside the older one, and answers from then on. Raises
+        It is kept beside older ones of the same key, and `find` returns it from then on. Raises
         UsageError when task or candidate were not put before."""
         with self._database.write() as connection:
             row = insert_evaluation(connection, evaluation, session, self._clock())
             return evaluation_ids.names(connection, [row], session)[row]
 
     def get(self, session: str | None, identifier: str) -> StoredEvaluation:
-        """Raises NotFound, and UsageError where an id of a session comes without one."""
+        """Return an evaluation. Raises NotFound, and UsageError for an id that lacks its
+        session."""
         with self._database.read() as connection:
             return get_evaluation(connection, session, identifier)
 
     def measured(self, session: str | None, identifiers: Iterable[str]) -> dict[str, Measured]:
-        """What was measured in each of these, in a few queries for all. One that is not there is
-        left out."""
+        """Return the figures of several evaluations with few queries, without those that do not
+        exist."""
         e, measurements = schema.evaluations, dict[str, Measured]()
         with self._database.read() as connection:
             rows = evaluation_ids.row_ids(connection, session, list(identifiers))
@@ -64,7 +66,8 @@ class Evaluations:
         return measurements
 
     def find(self, key: str, session: str | None = None) -> StoredEvaluation | None:
-        """The newest with exactly this key (`harness.types.evaluation_key`), None without one."""
+        """Return the newest with exactly this key (`harness.types.evaluation_key`), None without
+        one."""
         e = schema.evaluations
         with self._database.read() as connection:
             query = select(e).where(e.c.key == key).order_by(e.c.id.desc()).limit(1)
@@ -80,7 +83,7 @@ class Evaluations:
         session: str | None = None,
         limit: int = 1000,
     ) -> tuple[StoredEvaluation, ...]:
-        """The newest first, narrowed by whatever is given."""
+        """Return evaluations that match all given values, the newest first."""
         query = select(schema.evaluations).order_by(schema.evaluations.c.id.desc()).limit(limit)
         for name, value in (
             ("task", task),
@@ -97,8 +100,8 @@ class Evaluations:
 def insert_evaluation(
     connection: Connection, evaluation: Evaluation, session: str | None, now: float
 ) -> int:
-    """Insert with cases and signals in the caller's transaction; the row id. Raises as
-    `Evaluations.put` does."""
+    """Insert an evaluation with cases and signals in the caller's transaction and return its row
+    id. Raises as `Evaluations.put` does."""
     for table, digest, name in (
         (schema.tasks, evaluation.task, "task"),
         (schema.candidates, evaluation.candidate, "candidate"),
@@ -153,7 +156,7 @@ def insert_evaluation(
 def get_evaluation(
     connection: Connection, session: str | None, identifier: str
 ) -> StoredEvaluation:
-    """Raises as `Evaluations.get` does."""
+    """Return an evaluation. Raises as `Evaluations.get` does."""
     e, row = schema.evaluations, evaluation_ids.row_id(connection, session, identifier)
     (found,) = _load(connection, select(e).where(e.c.id == row), session)
     return found
@@ -162,7 +165,7 @@ def get_evaluation(
 def case_results(
     connection: Connection, evaluations: Sequence[int]
 ) -> defaultdict[int, list[CaseResult]]:
-    """The cases of each, in their order. Raises StoreError."""
+    """Return the cases of each evaluation, in order. Raises StoreError."""
     c = schema.case_results
     cases: defaultdict[int, list[CaseResult]] = defaultdict(list)
     for start in range(0, len(evaluations), SLICE):
@@ -190,7 +193,7 @@ def _unreadable(evaluation: str, error: ValueError) -> StoreError:
 
 
 def signal_names(connection: Connection, evaluations: Select[Any]) -> dict[int, tuple[str, ...]]:
-    """Names in order, by evaluation, for the evaluations that the query selects."""
+    """Return the ordered signal names of each evaluation that the query selects."""
     s = schema.signals
     rows = connection.execute(
         select(s.c.evaluation, s.c.name)
@@ -212,7 +215,7 @@ _PLAIN = (
 def _load(
     connection: Connection, query: Select[Any], session: str | None
 ) -> list[StoredEvaluation]:
-    """As this session calls them."""
+    """The evaluations with their ids in this session."""
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
     cases, signals = (
@@ -258,18 +261,18 @@ def _stored(
     )
     try:
         evaluation = from_json(Evaluation, data)
-    except ValueError as error:  # CodecError, or a signal that has left the vocabulary
+    except ValueError as error:  # CodecError, or a signal that is no longer in the vocabulary
         raise _unreadable(called, error) from error
     return StoredEvaluation(called, row.session, row.created, evaluation)
 
 
 def environment_digest(environment: Environment) -> str:
-    """SHA-256 of the canonical JSON."""
+    """Return the SHA-256 of the canonical JSON."""
     return hashlib.sha256(json.dumps(to_json(environment), sort_keys=True).encode()).hexdigest()
 
 
 def put_environment(connection: Connection, environment: Environment, now: float) -> str:
-    """Keep it and return its digest."""
+    """Store an environment and return its digest."""
     digest = environment_digest(environment)
     row = {
         "device": environment.device,
@@ -282,7 +285,7 @@ def put_environment(connection: Connection, environment: Environment, now: float
 
 
 def load_environments(connection: Connection, digests: Iterable[str]) -> dict[str, Environment]:
-    """By digest."""
+    """Return environments by digest."""
     table = schema.environments
     rows = connection.execute(
         select(table.c.digest, table.c.data).where(table.c.digest.in_(set(digests)))

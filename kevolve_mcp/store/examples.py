@@ -1,4 +1,4 @@
-"""Small values of every kind, for tests of the store and of what stands on it."""
+"""Small values of every kind, for tests of the store and of the floors above."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXPAND = Expansion((ROOT,), "none", "draft", {"island": 1})
 
 
 class Clock:
-    """A clock that a test moves."""
+    """A clock that a test sets."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
@@ -41,7 +41,7 @@ class Clock:
 
 
 def sample_task(name: str = "rmsnorm", operators: dict[str, int] | None = None) -> Task:
-    """One visible and one held-out case."""
+    """Return a task with one visible and one held-out case."""
     source = f"# {name}\nclass Model: ...\n"
     tensor = TensorSpec((4, 8), "float32", (8, 1), 128)
     cases = (
@@ -82,14 +82,14 @@ def sample_task(name: str = "rmsnorm", operators: dict[str, int] | None = None) 
 
 
 def sample_candidate(text: str = "x", language: str = "cpp") -> Candidate:
-    """A candidate that differs with `text`."""
+    """Return a candidate that differs by `text`."""
     return Candidate(f"# {text}\nPARAMS = {{'A': 1}}\n", language)
 
 
 def sample_evaluation(
     candidate: Candidate, task: Task, fitness: float | None = 1.5, **changes: Any
 ) -> Evaluation:
-    """A correct one with every field filled."""
+    """Return a correct evaluation with every field set."""
     case = CaseResult(
         name="small",
         protected=True,
@@ -138,7 +138,7 @@ def sample_evaluation(
 
 
 def opened(store: Store, name: str = "rmsnorm", **changes: Any) -> SessionRecord:
-    """A session on a sample task."""
+    """Return a session on a sample task."""
     task = sample_task(name)
     store.tasks.put(task)
     return store.sessions.create(
@@ -153,7 +153,7 @@ def new_node(
     fitness: float | None = 1.5,
     **changes: Any,
 ) -> NewNode:
-    """A node of a sample candidate, which is put."""
+    """Return a node of a sample candidate, which is put into the store."""
     candidate = sample_candidate(text)
     store.candidates.put(candidate)
     values: dict[str, Any] = {
@@ -164,7 +164,7 @@ def new_node(
 
 
 def refused(kind: type[KEvolveError], call: Callable[[], object]) -> KEvolveError:
-    """The error of that kind which `call` raises; it must say what to do next."""
+    """Return the error of that kind which `call` raises; it must say what to do next."""
     refusal: KEvolveError | None = None
     try:
         call()

@@ -1,4 +1,4 @@
-"""Jobs: background work that survives the process that does it."""
+"""Jobs: background work that survives the process that runs it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .owner import alive, this_process
 from .records import JobRecord, JobState, Owner
 from .rows import number, session_row
 
-# without a heartbeat for so long, an owner that cannot be seen from here counts as dead
+# an owner that is not visible here counts as dead after this long without a heartbeat
 STALE_S = 120.0
 
 
 class Jobs:
-    """running → done | failed | cancelled, or lost when the owner died; lost → running when another
-    process claims it.
+    """Jobs. States: running → done | failed | cancelled, or lost when the owner died; lost →
+    running when another process claims it.
 
     Whether an owner is dead is read from /proc where owner and reader share host, boot and pid
     namespace; elsewhere the age of its heartbeat decides. Call `heartbeat` every few seconds. An
-    owner that was given up and lives on learns it from the Conflict that its next heartbeat or
-    finish raises, and must drop its result.
+    owner that was wrongly considered dead gets a Conflict from its next heartbeat or finish, and
+    must drop its result.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
@@ -38,9 +38,9 @@ class Jobs:
     def start(
         self, kind: str, session: str | None = None, payload: dict[str, Any] | None = None
     ) -> JobRecord:
-        """A running job of this process. payload: all that another process needs in order to run it
-        again. Raises NotFound; for a job that ends with a node, Conflict where the session is over
-        and BudgetFull where its budget has no place."""
+        """Create a running job of this process. payload: all that another process needs to run it
+        again. Raises NotFound; for a job that ends with a node, Conflict if the session is over and
+        BudgetFull if the node does not fit the budget."""
         owner, now = this_process(), self._clock()
         with self._database.write() as connection:
             if session is not None:
@@ -65,7 +65,7 @@ class Jobs:
             return _get(connection, f"j{identifier}")
 
     def get(self, job: str) -> JobRecord:
-        """Raises NotFound."""
+        """Return a job. Raises NotFound."""
         with self._database.read() as connection:
             return _get(connection, job)
 
@@ -76,7 +76,7 @@ class Jobs:
         states: Sequence[JobState] | None = None,
         limit: int = 100,
     ) -> tuple[JobRecord, ...]:
-        """The newest first."""
+        """Return jobs, the newest first."""
         j = schema.jobs
         query = select(j).order_by(j.c.id.desc()).limit(limit)
         if session is not None:
@@ -87,13 +87,13 @@ class Jobs:
             return tuple(map(_job, connection.execute(query)))
 
     def seen(self, job: JobRecord) -> JobRecord:
-        """The job as it is, whoever has noticed: lost, where its owner is dead and the row does not
-        say so yet. Writes nothing."""
+        """Return the job's actual state: lost if its owner is dead, even if the row does not say so
+        yet. Writes nothing."""
         return replace(job, state="lost") if job.state == "running" and self._is_dead(job) else job
 
     def heartbeat(self, job: str, progress: dict[str, Any] | None = None) -> JobRecord:
-        """Say that this process still works on it; look at `cancel_requested` of the answer. Raises
-        Conflict when the job is no longer its own."""
+        """Report that this process still works on the job; check `cancel_requested` of the result.
+        Raises Conflict when the job is no longer its own."""
         values = {"heartbeat": self._clock()} | ({} if progress is None else {"progress": progress})
         return self._change_own(job, values)
 
@@ -106,16 +106,16 @@ class Jobs:
         error: dict[str, Any] | None = None,
         session: str | None = None,
     ) -> JobRecord:
-        """End it. error: KEvolveError.as_dict(). session: of a job that had none, the one to which
-        it belongs from now on. Raises Conflict when the job is no longer this process's own."""
+        """End a job. error: KEvolveError.as_dict(). session: the session to which a job without one
+        belongs from now on. Raises Conflict when the job is no longer this process's own."""
         now = self._clock()
         values = {"state": state, "result": result, "error": error, "heartbeat": now}
         belongs = {} if session is None else {"session": session}
         return self._change_own(job, {**values, **belongs, "finished": now})
 
     def request_cancel(self, job: str) -> JobRecord:
-        """Ask the owner to stop, whichever process it is; a lost job is cancelled at once, one that
-        is over stays as it is."""
+        """Ask the owner, whichever process it is, to stop. A lost job is cancelled at once, an
+        ended one stays unchanged."""
         j, identifier = schema.jobs, number(job, "j")
         with self._database.write() as connection:
             request = {"cancel_requested": True}
@@ -129,7 +129,7 @@ class Jobs:
             return _get(connection, job)
 
     def reclaim_lost(self) -> tuple[JobRecord, ...]:
-        """Mark the running jobs of dead owners as lost; all lost jobs, the oldest first."""
+        """Mark the running jobs of dead owners as lost; return all lost jobs, the oldest first."""
         j = schema.jobs
         with self._database.read() as connection:
             running = [
@@ -138,7 +138,7 @@ class Jobs:
         dead = [job for job in running if self._is_dead(job)]
         if dead:
             with self._database.write() as connection:
-                for job in dead:  # unless it changed hands or gave a sign of life since it was read
+                for job in dead:  # unless its owner or heartbeat changed since it was read
                     same = _owned(job.owner, job.heartbeat)
                     where = [j.c[name] == value for name, value in same.items()]
                     connection.execute(
@@ -149,8 +149,8 @@ class Jobs:
         return tuple(reversed(self.list(states=("lost",), limit=10_000)))
 
     def claim(self, job: str) -> JobRecord:
-        """Make a lost job a running one of this process, to be run again. Exactly one of those who
-        try it gets it; the others get Conflict."""
+        """Take over a lost job as a running job of this process. Exactly one of several claimants
+        gets it; the others get Conflict."""
         j, owner = schema.jobs, this_process()
         values = {
             **_owned(owner, self._clock()),

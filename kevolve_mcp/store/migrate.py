@@ -16,12 +16,12 @@ from kevolve_mcp.errors import StoreError
 from . import schema
 
 HEAD = "0012"
-# not alembic's default: a shared database may hold another program's
+# not alembic's default: a shared database may contain another program's
 VERSION_TABLE = "kevolve_version"
 
 
 def version(connection: Connection) -> str | None:
-    """The schema version that the database carries, None for a database without one."""
+    """Return the schema version of the database, None without one."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     value: str | None = connection.execute(
@@ -31,17 +31,16 @@ def version(connection: Connection) -> str | None:
 
 
 def is_current(engine: Engine) -> bool:
-    """Whether the database is at HEAD; False also where there is none yet. Starts no write."""
+    """Return whether the database is at HEAD; False also if there is none yet. Starts no write."""
     with engine.connect() as connection:
         return version(connection) == HEAD
 
 
 def migrate(connection: Connection) -> None:
-    """Upgrade inside the caller's transaction, which is all or nothing. Whoever comes second finds
-    it done.
+    """Upgrade inside the caller's transaction, all or nothing. A second caller finds it done.
 
-    Raises StoreError when the database is newer than this program or holds tables of the same names
-    from elsewhere.
+    Raises StoreError when the database is newer than this program or contains another program's
+    tables with the same names.
     """
     current = version(connection)
     if current == HEAD:
@@ -53,8 +52,8 @@ def migrate(connection: Connection) -> None:
     ):
         raise StoreError(
             f"the database has a table {strangers[0]!r} but no KEvolve version.",
-            "It belongs to another program; point KEVOLVE_HOME or KEVOLVE_DATABASE to an empty "
-            "place.",
+            "It belongs to another program; set KEVOLVE_HOME to an empty folder, or "
+            "KEVOLVE_DATABASE to an empty database.",
         )
     from alembic import command
     from alembic.config import Config
@@ -78,7 +77,7 @@ def migrate(connection: Connection) -> None:
     except DBAPIError as error:
         raise StoreError(
             f"the database cannot be migrated from {current!r} to {HEAD!r}: {error.orig}.",
-            "Nothing was changed. Keep a copy of it and report the message.",
+            "Nothing was changed. Keep a copy of the database and report the message.",
         ) from error
     if (reached := version(connection)) != HEAD:
         raise StoreError(

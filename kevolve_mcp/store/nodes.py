@@ -26,21 +26,21 @@ from .rows import next_seq, number, session_row
 
 
 class Nodes:
-    """Insert-only. `add` is the checkpoint of a search: when it has returned, the node survives
-    whatever happens."""
+    """Nodes, insert-only. `add` is the checkpoint of a search: once it has returned, the node is
+    durable."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     def add(self, session: str, new: NewNode, place: BudgetPlace = "held") -> Node:
-        """Insert evaluation (unless it is named by id), node and parents in one transaction, with
+        """Insert evaluation (unless it is given by id), node and parents in one transaction, with
         the next seq.
 
-        place: whose place of the evaluation budget it takes, see `admission.admit_node`.
+        place: which place of the evaluation budget it takes, see `admission.admit_node`.
 
         Idempotent: the same candidate for the same ask, or without an ask under the same parents,
-        gives the node that is there; nothing is inserted then. Raises NotFound (session, ask,
+        returns the existing node and inserts nothing. Raises NotFound (session, ask,
         parent, evaluation), UsageError (an evaluation of another candidate or task; a candidate
         that was not put before), Conflict (the session is over), BudgetFull.
         """
@@ -91,7 +91,7 @@ class Nodes:
             return self._one(connection, session, seq)
 
     def get(self, session: str, node: str) -> Node:
-        """Raises NotFound. The root "n0" is no node of the store."""
+        """Return a node. Raises NotFound. The root "n0" is not stored."""
         seq = number(node, "n")
         with self._database.read() as connection:
             nodes = load_nodes(connection, session, seq)
@@ -100,7 +100,7 @@ class Nodes:
         return nodes[0]
 
     def tree(self, session: str) -> Tree:
-        """All nodes and asks, as of one moment. Raises NotFound."""
+        """Return a consistent snapshot of all nodes and asks. Raises NotFound."""
         with self._database.read() as connection:
             session_row(connection, session)
             asks = connection.execute(
@@ -157,12 +157,12 @@ class Nodes:
         ).first():
             raise NotFound(
                 f"session {session} has no ask a{new.ask}.",
-                "A node needs no ask: leave it out.",
+                "A node needs no ask: it may be left out.",
             )
 
 
 def load_nodes(connection: Connection, session: str, seq: int | None = None) -> tuple[Node, ...]:
-    """The nodes of a session, or the one with `seq`, in the order of seq."""
+    """Return the nodes of a session, or the one with `seq`, in the order of seq."""
     n, e, p = schema.nodes, schema.evaluations, schema.node_parents
     which = [n.c.session == session] + ([] if seq is None else [n.c.seq == seq])
     counts = counted()
@@ -201,9 +201,9 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
 
 
 def counted() -> ScalarSelect[int]:
-    """The evaluation whose figures a node has: its own, or the newest one of the same key that its
-    session paid for when it was measured again, which holds the samples of all and is no other
-    node's own."""
+    """Return the query for the evaluation whose figures a node has: its own, or, after it was
+    measured again, the newest of the same key that its session paid for, which pools all samples
+    and is not another node's own."""
     n, first, newer, named = (
         schema.nodes,
         schema.evaluations.alias(),
@@ -223,7 +223,7 @@ def counted() -> ScalarSelect[int]:
 
 
 def _approved(connection: Connection, session: str, node: Node, author: str) -> Node:
-    """With its fitness as measured, where nothing but the flag stood against it."""
+    """The approved node, with its measured fitness if only the review was missing."""
     if node.status != "needs_review":
         return replace(node, approved_by=author)
     cases = get_evaluation(connection, session, node.evaluation).evaluation.cases
@@ -239,7 +239,7 @@ def _approved(connection: Connection, session: str, node: Node, author: str) -> 
 def _node(
     row: Row[Any], called: dict[int, str], parents: tuple[str, ...], signals: tuple[str, ...]
 ) -> Node:
-    """called: evaluations by row id."""
+    """The node of a row. called: ids of evaluations by row id."""
     said = notes.of_node(row.annotations)
     return Node(
         id=f"n{row.seq}",
@@ -268,7 +268,7 @@ def _node(
 
 
 def _evaluation(connection: Connection, session: str, task: str, new: NewNode, now: float) -> int:
-    """The row id of the node's evaluation, inserted when it is a fresh one."""
+    """The row id of the node's evaluation, which is inserted if it is new."""
     if isinstance(new.evaluation, str):
         fresh, evaluation = None, get_evaluation(connection, session, new.evaluation).evaluation
     else:

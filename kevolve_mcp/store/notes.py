@@ -1,5 +1,5 @@
-"""What stands in the JSON and text columns of asks and nodes: the notes of policies, and beside
-them, under names of their own, values that have a type."""
+"""The contents of the JSON and text columns of asks and nodes: annotations of policies and, under
+reserved names, typed values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NodeNotes:
 
 
 def of_expansion(expansion: Expansion) -> dict[str, Any]:
-    """The column of a new ask."""
+    """Return the column of a new ask."""
     return {
         **expansion.annotations,
         **_noted(WHY, expansion.why or None),
@@ -54,7 +54,7 @@ def of_ask(column: Mapping[str, Any]) -> AskNotes:
 
 
 def of_new_node(new: NewNode) -> dict[str, Any]:
-    """The column of a new node."""
+    """Return the column of a new node."""
     return {**new.annotations, **_noted(AUTHOR, new.author), **_noted(MET, new.met)}
 
 
@@ -67,7 +67,7 @@ def of_node(column: Mapping[str, Any]) -> NodeNotes:
 
 
 def author_text(author: AuthorId) -> str:
-    """Equal for equal authors, so that the column can be compared."""
+    """Return a text that is equal for equal authors, so that the column can be compared."""
     return "" if author == NOBODY else json.dumps(to_json(author), sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Who runs a job: a process that can be told from a later one with the same pid."""
+"""The owner of a job: a process, distinguishable from a later one with the same pid."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .records import Owner
 
 
 def this_process() -> Owner:
-    """The calling process."""
+    """Return the calling process."""
     pid = os.getpid()
     state = _stat(pid)
     return Owner(_host(), pid, state[1] if state else 0)
 
 
 def alive(owner: Owner) -> bool | None:
-    """Whether the process still runs; None when this process cannot see it (another host, container
-    or boot).
+    """Return whether the process still runs; None when this process cannot see it (another host,
+    container or boot).
 
-    A zombie counts as dead: it will do no more work.
+    A zombie counts as dead, since it does no more work.
     """
     if owner.host != _host():
         return None
@@ -34,8 +34,8 @@ def alive(owner: Owner) -> bool | None:
         return False
     except PermissionError:
         return None  # a process of another user, hidden from /proc
-    # Seen by kill but not in /proc: it has just come, or the system has no /proc and start times
-    # are unknown.
+    # Visible to kill but not in /proc: it has just started, or the system has no /proc and start
+    # times are unknown.
     return None if Path("/proc/self/stat").exists() else True
 
 
@@ -46,7 +46,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # the command name, field 2, may hold spaces and parentheses
+    # the command name, field 2, may contain spaces and parentheses
     fields = text[text.rindex(b")") + 2 :].split()
     return fields[0].decode(), int(fields[19])
 

@@ -1,7 +1,7 @@
-"""What the store takes and gives, besides the types of `harness.types` and `kevolve_mcp.search`.
+"""The values of the store, besides the types of `harness.types` and `kevolve_mcp.search`.
 
-Times are seconds since the epoch. `New…` values go in; the store answers with the value that also
-carries id and state. Dicts are stored as JSON: tuples inside them come back as lists.
+Times are seconds since the epoch. `New…` values go in; the store returns the value completed with
+id and state. Dicts are stored as JSON: tuples inside them come back as lists.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from .remembered import SessionOptions, SessionOutcome
 SessionState = Literal["open", "finished", "abandoned"]
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
 SkillState = Literal["proposed", "accepted", "contradicted", "retired"]
-# whose place of the evaluation budget a node takes: of the job that made it, one that no job holds,
-# one that neither a job nor an open ask needs
+# which place of the evaluation budget a node takes: that of its job, one that no job reserves, or
+# one that neither a job nor an open ask reserves
 BudgetPlace = Literal["held", "free", "left_over"]
 SkillUseKind = Literal["start", "named", "shown"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewSession:
-    """task: digest of a task that was put before. selection: the policy's name. seed: with an ask's
-    seq the source of all randomness. python: the interpreter that evaluates."""
+    """A session to create. task: digest of a task that was put before. selection: the policy's
+    name. seed: with an ask's seq the source of all randomness. python: the interpreter that
+    evaluates."""
 
     task: str
     target: str
@@ -44,7 +45,8 @@ class NewSession:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord(NewSession):
-    """id: "rmsnorm-7f3a", the task's name and four hex digits. outcome: of one that is finished."""
+    """A stored session. id: "rmsnorm-7f3a", the task's name and four hex digits. outcome: that of a
+    finished session."""
 
     id: str
     state: SessionState = "open"
@@ -56,8 +58,7 @@ class SessionRecord(NewSession):
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One line of a session list. best: the node that the session's tree calls the best, None
-    without one."""
+    """One line of a session list. best: the best node of the session's tree, None without one."""
 
     session: SessionRecord
     task_name: str
@@ -68,8 +69,8 @@ class SessionSummary:
 
 @dataclass(frozen=True)
 class NewAsk:
-    """shown: the text handed to the author; kept as an artifact. skills: ids of the pages of skills
-    in it. held: keys of what the text has in full, see `synthesis.shown`."""
+    """An ask to add. shown: the text given to the author, kept as an artifact. skills: page ids of
+    the skills in it. held: keys of its full contents, see `synthesis.shown`."""
 
     expansion: Expansion
     shown: str
@@ -79,10 +80,10 @@ class NewAsk:
 
 @dataclass(frozen=True, kw_only=True)
 class NewNode:
-    """candidate: digest of a candidate that was put before. evaluation: a fresh one, stored with
-    the node, or the id of a stored one. ask: the seq that this node answers. parents: node ids; the
-    root may be named or left out. tokens, usd: what the author spent on the proposal. skills: id of
-    a skill's page -> how this node used it."""
+    """A node to add. candidate: digest of a candidate that was put before. evaluation: a new one,
+    stored with the node, or the id of a stored one. ask: the seq that this node answers. parents:
+    node ids; the root may be given or left out. tokens, usd: what the author spent on the proposal.
+    skills: page id of a skill -> how this node used it."""
 
     candidate: str
     evaluation: Evaluation | str
@@ -105,8 +106,8 @@ class NewNode:
 
 @dataclass(frozen=True)
 class Approval:
-    """A person's word that a node may be exported, or that what its review was asked for is all
-    right."""
+    """A person's approval: that a node may be exported, or that the signals under review are
+    acceptable."""
 
     node: str
     author: str
@@ -116,8 +117,8 @@ class Approval:
 
 @dataclass(frozen=True)
 class StoredEvaluation:
-    """id: what the session that asked for it calls it, see `evaluation_ids`. session: the one that
-    paid for it, None for none."""
+    """A stored evaluation. id: its id in the session that asked, see `evaluation_ids`. session: the
+    one that paid for it, None for none."""
 
     id: str
     session: str | None
@@ -127,8 +128,8 @@ class StoredEvaluation:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a tree wants to know of a node's evaluation. seconds: what it took; device_seconds: for
-    so long it had the device."""
+    """What a tree needs of a node's evaluation. seconds: its duration; device_seconds: how long it
+    held the device."""
 
     target: str
     seconds: float
@@ -139,8 +140,7 @@ class Measured:
 @dataclass(frozen=True)
 class SimilarKernel:
     """The best eligible node of an earlier session. similarity: 0..1, as `Signature.similarity`.
-    confirmed: the fitness that its session's end confirmed in fresh processes, None where it did
-    not."""
+    confirmed: the fitness confirmed at the end of its session in fresh processes, None without."""
 
     task: Task
     session: str
@@ -153,14 +153,15 @@ class SimilarKernel:
 
     @property
     def fitness(self) -> float:
-        """The confirmed figure where there is one, else that of the search."""
+        """Return the confirmed figure, else that of the search."""
         return self.node.score if self.confirmed is None else self.confirmed
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, also after its pid is used again. host: name, boot and pid namespace. started:
-    clock ticks since boot (field 22 of /proc/PID/stat), 0 where the system has no /proc."""
+    """A process, distinguishable after its pid is reused. host: name, boot and pid namespace.
+    started: clock ticks since boot (field 22 of /proc/PID/stat), 0 where the system has no
+    /proc."""
 
     host: str
     pid: int
@@ -169,8 +170,8 @@ class Owner:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """id: "j12". attempts: how often it was started; above 1 after its owner died.
-    cancel_requested: the owner should stop. error: the form of KEvolveError.as_dict()."""
+    """A job. id: "j12". attempts: how often it was started; above 1 after its owner died.
+    cancel_requested: whether the owner should stop. error: the form of KEvolveError.as_dict()."""
 
     id: str
     kind: str
@@ -189,13 +190,14 @@ class JobRecord:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended for good; a lost job has not."""
+        """Return whether it has ended for good; a lost job has not."""
         return self.state in ("done", "failed", "cancelled")
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """A job that holds a place of its session's budget. ask: the seq of the one that it answers."""
+    """A job that reserves a place of its session's budget. ask: the seq of the ask that it
+    answers."""
 
     job: str
     ask: int | None = None
@@ -203,8 +205,8 @@ class Measuring:
 
 @dataclass(frozen=True)
 class Demand:
-    """For what a session's budget is needed. measuring: jobs whose nodes are not there yet.
-    waiting: asks without a node whose lease still runs."""
+    """The demand on a session's budget. measuring: jobs whose nodes do not exist yet. waiting: asks
+    without a node whose lease has not expired."""
 
     spent: Spent
     measuring: tuple[Measuring, ...] = ()
@@ -212,16 +214,16 @@ class Demand:
 
     @property
     def asks_measured(self) -> frozenset[int]:
-        """The seqs of the asks whose answers are being measured."""
+        """Return the seqs of the asks whose answers are being measured."""
         return frozenset(each.ask for each in self.measuring if each.ask is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewSkill:
-    """mechanism: why it is faster. preconditions, counter_indications: when it applies, and when
-    not. code: the least code that shows it. matches: the pattern of tasks that it fits, as in a
-    skill's front matter. files: text by relative path (kernels and kernel templates). signals: what
-    it answers."""
+    """A skill to propose. mechanism: why it is faster. preconditions, counter_indications: when it
+    applies, and when not. code: the few lines that show it. matches: the pattern of tasks that it
+    fits, as in a skill's front matter. files: text by relative path (kernels and kernel templates).
+    signals: the findings that it addresses."""
 
     title: str
     mechanism: str
@@ -237,7 +239,7 @@ class NewSkill:
 
 @dataclass(frozen=True, kw_only=True)
 class SkillRecord(NewSkill):
-    """id: a readable slug of the title, unique in the store."""
+    """A stored skill. id: a readable slug of the title, unique in the store."""
 
     id: str
     state: SkillState = "proposed"
@@ -247,8 +249,8 @@ class SkillRecord(NewSkill):
 @dataclass(frozen=True)
 class SkillEvidence:
     """One measured use. effect: fitness of the node over fitness of its parent; interval: its 95 %
-    interval where known. predicted: the effect that the node's author foretold. origin: "" for what
-    this store measured, else where it comes from."""
+    interval where known. predicted: the effect that the node's author predicted. origin: "" if
+    measured in this store, else where it comes from."""
 
     session: str
     node: str
@@ -281,7 +283,7 @@ class SkillEvent:
 @dataclass(frozen=True)
 class SkillUse:
     """A node that used a skill. skill: the id of its page. how: "start" (the kernel came from it),
-    "named" (its author says so), or "shown" (it stood in the ask that the node answers)."""
+    "named" (its author says so), or "shown" (it was in the ask that the node answers)."""
 
     skill: str
     session: str
@@ -291,9 +293,9 @@ class SkillUse:
 
 @dataclass(frozen=True)
 class SkillOutcome:
-    """What a skill brought to one session: its best use there. effect, interval: against the
+    """The outcome of a skill in one session: its best use there. effect, interval: against the
     parent, or the baseline; None where it was not proved correct or not timed. created: seconds
-    since the epoch. task, author: digest and name, of session and node; filled in by the store."""
+    since the epoch. task: the session's digest; author: the node's; both filled in by the store."""
 
     skill: str
     session: str

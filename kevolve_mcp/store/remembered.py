@@ -1,6 +1,6 @@
-"""What a session remembers besides its tree: of how it was opened, and of how it ended.
+"""What a session remembers besides its tree: how it was opened and how it ended.
 
-Rows of earlier versions lack fields; each has the value that stood for it then.
+Rows of earlier versions lack fields; their defaults match the behaviour of those versions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.types import Budget, CaseDuel, Verdict
 
 @dataclass(frozen=True)
 class PastBudget:
-    """A budget that another one took the place of."""
+    """A budget that was replaced."""
 
     budget: Budget
     until: float
@@ -21,7 +21,7 @@ class PastBudget:
 
 @dataclass(frozen=True)
 class SimilarFound:
-    """What the best kernel of a task like this one was when the session was opened."""
+    """The best kernel of a similar task when the session was opened."""
 
     task: str
     session: str
@@ -32,30 +32,30 @@ class SimilarFound:
     similarity: float
     """0 to 1."""
     fitness: float
-    """Over the strongest baseline there."""
+    """F over the strongest baseline of that session."""
     confirmed: bool = False
-    """Whether its session's end found that figure again in fresh processes."""
+    """Whether the re-validation of its session confirmed the figure."""
     same_task: bool = False
     differs: str = ""
-    """In what its conditions are others, "" where they are the same."""
+    """How its conditions differ, "" where they are the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
-    """Whatever else the opener decided."""
+    """Other decisions made when the session was opened."""
 
     notes: tuple[str, ...] = ()
     """Why there are no starting kernels."""
     skills: bool = True
-    """Whether starting kernels come from skills, too."""
+    """Whether starting kernels may come from skills."""
     path: str | None = None
     """The task's file, where it was opened from one."""
     beside: tuple[str, ...] = ()
-    """What lay in its folder."""
+    """The modules that were in its folder."""
     inject: float = 0.0
     """How often an ask shows a kernel of a similar task, 0 to 1."""
     tune: float = 0.0
-    """The share of the budget for parameters that are searched while an author thinks, 0 to 1."""
+    """The share of the budget for searching parameters while authors write, 0 to 1."""
     similar: tuple[SimilarFound, ...] = ()
     """The most similar first."""
     budgets: tuple[PastBudget, ...] = ()
@@ -64,37 +64,37 @@ class SessionOptions:
 
 @dataclass(frozen=True)
 class NodeDuel:
-    """One node over another in the same rounds, when the session ended."""
+    """One node against another in the same rounds, at the end of the session."""
 
     first: str
     second: str
     ratio: float
     """Above 1 where the first is faster."""
     interval: tuple[float, float]
-    """Of 95 %."""
+    """The 95 % interval."""
     verdict: Verdict
     cases: tuple[CaseDuel, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOutcome:
-    """What finishing a session found."""
+    """The outcome of finishing a session."""
 
     node: str
-    """The one that was exported."""
+    """The exported node."""
     confirmed: str
     """Its evaluation in fresh processes, by id."""
     measured: str
     """The evaluation of the package, by id."""
     package: str
-    """The folder."""
+    """The package's folder."""
     files: tuple[str, ...] = ()
     rejected: dict[str, str] = field(default_factory=dict)
-    """Why nodes before it were not confirmed, by id."""
+    """Why better nodes were not confirmed, by id."""
     skills: tuple[str, ...] = ()
     """Ids of the skills that it proposed."""
     skill_notes: tuple[str, ...] = ()
     """Why other steps gave none."""
     contest: tuple[NodeDuel, ...] = ()
-    """The first contender over the others."""
+    """The first contender against the others."""
     contest_note: str = ""

@@ -1,5 +1,4 @@
-"""What the parts of the store share: ids as people read them, rows that exist once, the lock of a
-session."""
+"""Helpers of the store: readable ids, rows that exist once, the lock of a session."""
 
 from __future__ import annotations
 
@@ -21,18 +20,20 @@ _NAMES = {"n": "node", "a": "ask", "j": "job"}
 
 
 def number(identifier: str, letter: str) -> int:
-    """17 of "n17". Raises NotFound for anything else."""
+    """Return the number in an id, 17 for "n17". Raises NotFound for anything else."""
     if not re.fullmatch(letter + r"[0-9]{1,9}", identifier):
         name = _NAMES[letter]
-        raise NotFound(f"{identifier!r} is no {name} id.", f"A {name} id looks like {letter}12.")
+        raise NotFound(
+            f"{identifier!r} is not a valid {name} id.", f"A {name} id looks like {letter}12."
+        )
     return int(identifier[1:])
 
 
 def insert_once(
     connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]
 ) -> bool:
-    """Insert unless a row with `key` is there; whether it was inserted. Safe against a concurrent
-    twin."""
+    """Insert a row unless one with `key` exists, and return whether it was inserted. Safe against
+    concurrent inserts."""
     where = and_(*(table.c[name] == value for name, value in key.items()))
     if connection.execute(select(1).select_from(table).where(where)).first():
         return False
@@ -47,8 +48,8 @@ def insert_once(
 
 
 def next_seq(connection: Connection, table: Table, owner: str, value: str) -> int:
-    """1 more than the highest seq among the rows whose `owner` column is `value`; the caller holds
-    a lock."""
+    """Return the highest seq among the rows whose `owner` column is `value`, plus 1; the caller
+    holds a lock."""
     return (
         int(
             connection.execute(
@@ -62,9 +63,9 @@ def next_seq(connection: Connection, table: Table, owner: str, value: str) -> in
 def session_row(
     connection: Connection, session: str, *, lock: bool = False, opened: bool = False
 ) -> Row[Any]:
-    """The row of a session. lock: until the transaction ends, writers of this session wait (SQLite:
-    all writers do anyway). opened: raise Conflict when it is over. Raises NotFound, naming near
-    ids."""
+    """Return the row of a session. lock: whether writers of this session wait until the transaction
+    ends (on SQLite all writers do). opened: whether to raise Conflict when it is over. Raises
+    NotFound, naming similar ids."""
     query = select(schema.sessions).where(schema.sessions.c.id == session)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
@@ -86,5 +87,5 @@ def session_row(
 
 
 def outcome_of(row: Row[Any]) -> SessionOutcome | None:
-    """How the session of this row ended, None for one that is not finished."""
+    """Return the outcome of the session of this row, None for one that is not finished."""
     return from_json(SessionOutcome, row.outcome) if row.outcome else None

@@ -1,8 +1,8 @@
 """The tables. A change here needs a migration in `migrations/versions` and a new HEAD in `migrate`;
 a test compares them.
 
-JSON and text columns accept whatever an untrusted compiler log may hold: numbers that are not
-finite, NUL characters and lone surrogates, which one database or the other would refuse.
+JSON and text columns accept whatever an untrusted compiler log may contain: non-finite numbers, NUL
+characters and lone surrogates, which some databases refuse.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PlainText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Escape on the way in; nothing is undone on the way out."""
+        """Escape on writing; reading does not undo it."""
         return (
             None
             if value is None
@@ -49,7 +49,7 @@ class PlainText(TypeDecorator[str]):
 
 
 def dump_json(value: Any) -> str:
-    """ASCII JSON in which a number that is not finite is an object {"$float": "nan"}."""
+    """Return ASCII JSON in which a non-finite number is an object {"$float": "nan"}."""
     try:
         return json.dumps(value, allow_nan=False)
     except ValueError:
@@ -57,7 +57,7 @@ def dump_json(value: Any) -> str:
 
 
 def load_json(text: str | bytes) -> Any:
-    """The inverse of `dump_json`; some drivers give bytes."""
+    """Read the JSON of `dump_json`; some drivers return bytes."""
     text = text.decode() if isinstance(text, bytes) else text
     return json.loads(text, object_hook=_infinite) if _NUMBER in text else json.loads(text)
 
@@ -176,7 +176,7 @@ asks = Table(
     Column("author", PlainText, nullable=False),
     _time(),
     _time("lease_until"),
-    Column("taken", Float(53)),  # when its present author took it; nothing while it is free
+    Column("taken", Float(53)),  # when its current author took it; NULL while it is free
 )
 
 evaluations = Table(
@@ -187,7 +187,7 @@ evaluations = Table(
     _digest("candidate"),
     _digest("task"),
     Column("session", String(80), ForeignKey("sessions.id")),
-    Column("seq", Integer),  # in its session, from 1; nothing without one
+    Column("seq", Integer),  # in its session, from 1; NULL without one
     _digest("environment"),
     Column("device", PlainText, nullable=False),
     Column("language", String(40), nullable=False),
@@ -224,7 +224,7 @@ case_results = Table(
     Column("speedup", Float(53)),
     Column("latency_us", Float(53)),
     Column("verdict", String(20)),
-    # the whole CaseResult; the columns before repeat parts of it for queries
+    # the whole CaseResult; the columns above repeat parts of it for queries
     Column("data", JSON, nullable=False),
 )
 
@@ -365,7 +365,8 @@ skill_events = Table(
     _time(),
 )
 
-# The following count skills by the id of their page, those that come with the program among them.
+# The following tables count skills by the id of their page, including those that come with the
+# program.
 skill_shown = Table(
     "skill_shown",
     metadata,

@@ -1,4 +1,4 @@
-"""Sessions: opened, joined, listed, finished, and what they have spent."""
+"""Sessions: opening, joining, listing and finishing them, and what they have spent."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _ID = re.compile(r"[a-z0-9_]{1,40}-[0-9a-f]{4,32}")
 
 
 class Sessions:
-    """The state moves from open to finished or abandoned, once."""
+    """Sessions. The state changes once, from open to finished or abandoned."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     def fresh_id(self, task_name: str) -> str:
-        """An id that no session has yet, for a caller that must name the session before its task is
+        """Return an unused id, for a caller that must name the session before its task is
         examined."""
         with self._database.read() as connection:
             return next(
@@ -47,17 +47,17 @@ class Sessions:
             )
 
     def create(self, new: NewSession, identifier: str = "") -> SessionRecord:
-        """A new open session.
+        """Create an open session.
 
-        identifier: the id that it shall have, from `fresh_id`; given twice with the same task,
-        target and language, the first session is returned. Raises NotFound when the task was not
-        put before, Conflict when another session has that id."""
+        identifier: its id, from `fresh_id`; repeated with the same task, target and language, the
+        first session is returned. Raises NotFound when the task was not put before, Conflict when
+        another session has that id."""
         with self._database.write() as connection:
             return self._create(connection, new, identifier)
 
     def join(self, new: NewSession, identifier: str = "") -> tuple[SessionRecord, bool]:
-        """The newest open session of the same task, target, language, goal and policy, else a new
-        one (with that id); and whether it was there before. Of several that call this at once, one
+        """Return the newest open session of the same task, target, language, goal and policy, else
+        a new one (with that id), and whether it already existed. Of several concurrent callers one
         creates and the others join. Raises as `create`."""
         with self._database.write() as connection:
             record = self._find(
@@ -73,19 +73,19 @@ class Sessions:
         goal: Goal | None = None,
         policy: Policy | None = None,
     ) -> SessionRecord | None:
-        """The newest open session that fits; None of goal and policy means any."""
+        """Return the newest open session that matches; None for goal or policy means any."""
         with self._database.read() as connection:
             return self._find(connection, task, target, language, goal, policy)
 
     def get(self, session: str) -> SessionRecord:
-        """Raises NotFound, naming near ids."""
+        """Return a session. Raises NotFound, naming similar ids."""
         with self._database.read() as connection:
             return _record(session_row(connection, session))
 
     def list(
         self, state: SessionState | None = None, limit: int = 100
     ) -> tuple[SessionSummary, ...]:
-        """The newest first."""
+        """Return sessions, the newest first."""
         s, n, t, a = schema.sessions, schema.nodes, schema.tasks, schema.approvals
         query = select(s, t.c.name.label("task_name")).join(t, t.c.digest == s.c.task)
         if state:
@@ -103,7 +103,7 @@ class Sessions:
                 .scalars()
                 .all()
             ):
-                # a node that needs a review counts once a person let it pass
+                # a node that needs a review counts once a person has approved it
                 nodes = load_nodes(connection, id)
                 chosen = Tree(completed(connection, id, nodes), ()).best()
                 best[id] = (chosen.id, chosen.fitness) if chosen else (None, None)
@@ -121,8 +121,8 @@ class Sessions:
         reason: str,
         outcome: SessionOutcome | None = None,
     ) -> SessionRecord:
-        """End it; a second time with the same state changes nothing. Raises Conflict when it ended
-        the other way."""
+        """End a session; repeated with the same state it changes nothing. Raises Conflict when it
+        ended with the other state."""
         with self._database.write() as connection:
             row = session_row(connection, session, lock=True)
             if row.state == "open":
@@ -143,20 +143,20 @@ class Sessions:
             return _record(session_row(connection, session))
 
     def spent(self, session: str) -> Spent:
-        """See `spending.spent`. Raises NotFound."""
+        """Return what a session has spent, see `spending.spent`. Raises NotFound."""
         with self._database.read() as connection:
             session_row(connection, session)
             return spending.spent(connection, session)
 
     def demand(self, session: str) -> Demand:
-        """What it has spent, what is being measured for it and what is asked for, as of one moment.
-        Raises NotFound."""
+        """Return a consistent snapshot of what a session has spent, what is being measured and
+        which asks are open. Raises NotFound."""
         with self._database.read() as connection:
             session_row(connection, session)
             return admission.demand(connection, session, self._clock())
 
     def set_budget(self, session: str, budget: Budget) -> SessionRecord:
-        """Another budget for an open session; the one before is kept in its options. Raises
+        """Replace the budget of an open session; the previous one is kept in its options. Raises
         NotFound, Conflict."""
         with self._database.write() as connection:
             row = session_row(connection, session, lock=True, opened=True)
@@ -192,8 +192,8 @@ class Sessions:
         created = _record(session_row(connection, identifier))
         if (created.task, created.target, created.language) != (new.task, new.target, new.language):
             raise Conflict(
-                f"session {identifier} is another one, of another task, target or language.",
-                "Leave the id to the store.",
+                f"session {identifier} exists with another task, target or language.",
+                "Let the store choose the id.",
             )
         return created
 
@@ -208,7 +208,7 @@ class Sessions:
         lock: bool = False,
     ) -> SessionRecord | None:
         s = schema.sessions
-        if lock:  # those who want to join meet at the task's row
+        if lock:  # the task's row serializes callers that want to join
             connection.execute(
                 select(schema.tasks.c.digest).where(schema.tasks.c.digest == task).with_for_update()
             )
@@ -222,7 +222,7 @@ class Sessions:
 
 
 def _best(connection: Connection, ids: list[str]) -> dict[str, tuple[str | None, float | None]]:
-    """Id and F of the node that each session's tree calls the best, where there is one."""
+    """Id and F of the best node of each session's tree, where there is one."""
     n, e = schema.nodes, schema.evaluations
     query: Select[Any] = (
         select(
@@ -266,12 +266,12 @@ def _record(row: Row[Any]) -> SessionRecord:
 
 
 def _outcome(outcome: SessionOutcome | None) -> dict[str, Any]:
-    """As the row has it."""
+    """The outcome as stored in the row."""
     return {} if outcome is None else dict(to_json(outcome))
 
 
 def _ids(name: str) -> Iterator[str]:
-    """Readable random ids without end: four digits, more when these seem used up."""
+    """Endless readable random ids: four digits, more when these seem used up."""
     slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_NAME_LENGTH].rstrip("_") or "task"
     for attempt in count():
         yield f"{slug}-{secrets.token_hex(2 if attempt < 16 else 6)}"

@@ -1,11 +1,11 @@
-"""How alike two tasks are: the cosine of vectors made of what they compute, along which axes, and
-on what data.
+"""The similarity of two tasks: the cosine of vectors of what they compute, along which axes, and on
+what data.
 
 A vector has four parts of unit length, weighted by SHARES: the operators of the task's graph; pairs
-and triples of them along the data; its reductions with their axes, and with their extent to a power
-of two, besides products and lookups; the inputs' dtypes, ranks and sizes to a power of two. Counts
-enter by their square root, so that a loop that was unrolled weighs little more than its body.
-Features keep their names: vectors stay small (tens of entries), never collide, and can be read.
+and triples of them along the data flow; its reductions, products and lookups with their axes and
+their extent rounded to a power of two; the inputs' dtypes, ranks and sizes rounded to a power of
+two. Counts enter by their square root, so that an unrolled loop weighs little more than its body.
+Features keep their names: vectors stay small (tens of entries), never collide, and are readable.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from harness.types import Operator, Task
 
 # chosen with benchmarks/similarity.py
 SHARES = {"operators": 0.2, "flow": 0.3, "reductions": 0.4, "data": 0.1}
-# decide a kernel's form as much as a reduction does
+# operators that determine a kernel's form as much as a reduction does
 CARRIES = frozenset(["product", "convolution", "gather", "scatter"])
 
 
 @dataclass(frozen=True)
 class Signature:
-    """vector: of unit length, by feature; {} for a task whose graph is not known. operators: those
-    that ran, with counts."""
+    """The signature of a task. vector: of unit length, by feature; {} for a task whose graph is not
+    known. operators: the executed operators with counts."""
 
     vector: Mapping[str, float]
     operators: Mapping[str, int]
 
     @classmethod
     def of(cls, task: Task) -> Signature:
-        """What the task is compared by."""
+        """Return the signature of a task."""
         inputs = [
             (spec.dtype, spec.shape) for case in task.visible_cases[:1] for spec in case.inputs
         ]
         return cls(_vector(task.graph, inputs), task.operators)
 
     def similarity(self, other: Signature) -> float:
-        """0..1; 1 for equal graphs on data of the same kind. Where one of the graphs is not known:
-        `overlap` of the operators that ran."""
+        """Return the similarity, 0..1; 1 for equal graphs on data of the same kind. If one of the
+        graphs is not known, it is the `overlap` of the executed operators."""
         if not self.vector or not other.vector:
             return overlap(self.operators, other.operators)
         return min(
@@ -50,7 +50,7 @@ class Signature:
 
 
 def overlap(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    """Multiset Jaccard index |A ∩ B| / |A ∪ B|, 0..1; 0 for two empty ones."""
+    """Return the multiset Jaccard index |A ∩ B| / |A ∪ B|, 0..1; 0 for two empty ones."""
     a, b = Counter(dict(one)), Counter(dict(other))
     union = (a | b).total()
     return (a & b).total() / union if union else 0.0
@@ -97,7 +97,7 @@ def _reductions(graph: Sequence[Operator]) -> Counter[str]:
     features: Counter[str] = Counter()
     for operator in graph:
         if operator.axes:
-            # which axes says more than how long they are
+            # the axes say more than their lengths
             features[f"{operator.name} {operator.axes}"] += 2
             features[f"{operator.axes} 2^{_bucket(operator.extent)}"] += 1
         elif operator.name in CARRIES:

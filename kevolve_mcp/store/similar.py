@@ -1,4 +1,4 @@
-"""What earlier sessions can lend: the best kernels of tasks that compute something similar."""
+"""Kernels of earlier sessions: the best ones for similar tasks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .signature import Signature
 
 @dataclass(frozen=True)
 class Match:
-    """Where the best node of one task, target and language stands. confirmed: the evaluation that
-    confirmed it when its session was finished, "" without one."""
+    """The best node of one task, target and language. confirmed: the evaluation that confirmed it
+    when its session was finished, "" without one."""
 
     task: str
     session: str
@@ -38,13 +38,13 @@ class Match:
 
 
 class Signatures:
-    """Those of the tasks of one store, made once each: a task never changes."""
+    """The signatures of a store's tasks, each made once, since a task never changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, Signature] = {}
 
     def near(self, connection: Connection, task: Task, least: float) -> dict[str, float]:
-        """Similarity by digest of the tasks that have at least `least`, and more than nothing."""
+        """Return the similarity of tasks by digest, where it is at least `least` and above 0."""
         t, own = schema.tasks, Signature.of(task)
         digests = connection.execute(select(t.c.digest)).scalars().all()
         new = [digest for digest in digests if digest not in self._known]
@@ -68,8 +68,8 @@ def matches(
     exclude_session: str,
     before: float | None,
 ) -> list[Match]:
-    """One per task, target and language, the most useful first. before: only nodes that were there
-    by then."""
+    """Return one match per task, target and language, the most useful first. before: only nodes
+    that existed by then."""
     s, n, e = schema.sessions, schema.nodes, schema.evaluations
     query = (
         select(
@@ -122,8 +122,8 @@ def matches(
 
 
 def _leading(rows: list[Row[Any]], nodes: list[Node]) -> list[tuple[Row[Any], Node]]:
-    """The best node of each session as its tree calls it; of sessions, the one of which more is
-    known comes first, then the earlier one."""
+    """The best node of each session's tree; sessions by the standing of that node, then the earlier
+    one first."""
     by_session: defaultdict[str, list[tuple[Row[Any], Node]]] = defaultdict(list)
     for row, node in zip(rows, nodes, strict=True):
         by_session[row.session].append((row, node))
@@ -137,7 +137,7 @@ def _leading(rows: list[Row[Any]], nodes: list[Node]) -> list[tuple[Row[Any], No
 
 
 def _standing(rows: Iterable[Row[Any]]) -> Iterable[Row[Any]]:
-    """Without those that the end of their session refused to confirm."""
+    """The rows without nodes that were not confirmed at the end of their session."""
     for row in rows:
         ended = outcome_of(row)
         if ended is None or f"n{row.seq}" not in ended.rejected:

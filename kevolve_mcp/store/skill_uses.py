@@ -1,5 +1,5 @@
-"""How often skills were shown, used and of use: counted from rows that are inserted with asks,
-nodes and the end of a session."""
+"""How often skills were shown, used and useful: counted from rows inserted with asks, nodes and the
+end of a session."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .rows import insert_once, number
 
 
 class SkillUses:
-    """Skills are named by the id of their page here, so that those that come with the program are
-    counted like others."""
+    """Uses of skills. Skills are named by the id of their page, so that those that come with the
+    program are counted like others."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     def shown(self, session: str, ask: int, *, earlier: bool = False) -> tuple[str, ...]:
-        """The skills in one ask. earlier: and in those of its session before it."""
+        """Return the skills in one ask. earlier: whether to include earlier asks of its session."""
         t = schema.skill_shown
         asks = t.c.ask <= ask if earlier else t.c.ask == ask
         query = select(t.c.skill).distinct().where(t.c.session == session, asks).order_by(t.c.skill)
@@ -31,7 +31,7 @@ class SkillUses:
             return tuple(connection.execute(query).scalars())
 
     def retrievals(self) -> Counter[str]:
-        """Skill -> asks that showed it."""
+        """Return the number of asks that showed each skill."""
         t = schema.skill_shown
         with self._database.read() as connection:
             return Counter(
@@ -44,7 +44,7 @@ class SkillUses:
             )
 
     def uses(self, session: str = "") -> tuple[SkillUse, ...]:
-        """Those of one session, or all, in the order of their nodes."""
+        """Return the uses in one session, or all, in the order of their nodes."""
         t = schema.skill_uses
         query = select(t).order_by(t.c.session, t.c.node, t.c.skill)
         with self._database.read() as connection:
@@ -54,8 +54,7 @@ class SkillUses:
         return tuple(SkillUse(r.skill, r.session, f"n{r.node}", r.how) for r in rows)
 
     def add_outcomes(self, outcomes: Sequence[SkillOutcome]) -> None:
-        """What the skills brought to their sessions. A session counts once for a skill: what was
-        told first stays."""
+        """Add outcomes. A session counts once for a skill: the first outcome is kept."""
         t = schema.skill_outcomes
         with self._database.write() as connection:
             for item in outcomes:
@@ -75,7 +74,7 @@ class SkillUses:
                 )
 
     def outcomes(self, skill: str = "") -> tuple[SkillOutcome, ...]:
-        """Of one skill, or all, the oldest first."""
+        """Return the outcomes of one skill, or all, the oldest first."""
         t, n, s = schema.skill_outcomes, schema.nodes, schema.sessions
         query = (
             select(t, n.c.annotations, s.c.task)

@@ -1,4 +1,4 @@
-"""Skills that searches have written: proposed with evidence, then decided."""
+"""Skills learned by searches: proposed with evidence, then decided on."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _MOVES: dict[str, tuple[SkillState, ...]] = {
 
 
 class Skills:
-    """The state changes; text, evidence and events are insert-only. Every change leaves an
-    event."""
+    """Learned skills. Their state changes; text, evidence and events are insert-only. Every change
+    adds an event."""
 
     def __init__(
         self, database: Database, artifacts: Artifacts, clock: Callable[[], float]
@@ -49,15 +49,15 @@ class Skills:
         kind: str = "proposed",
         same: Callable[[SkillRecord], bool] | None = None,
     ) -> tuple[SkillRecord, bool]:
-        """Keep skill, evidence and event in one transaction; the skill and whether it is a new one.
+        """Store skill, evidence and event in one transaction; return the skill and whether it is
+        new.
 
-        Where there is one of which `same` says that it is the same skill (it sees no files; by
-        default title, target and language decide), only what is new of the evidence is added to it.
-        The look and the writing are one transaction, so two writers make one skill. kind: of the
-        first event."""
+        If `same` accepts a known skill as the same one (it sees no files; by default title, target
+        and language decide), only new evidence is added to that skill. Check and write are one
+        transaction, so concurrent writers make one skill. kind: that of the first event."""
         files = {name: self._artifacts.put(text) for name, text in new.files.items()}
         with self._database.write() as connection:
-            # there, unlike in SQLite, another writer may insert a twin meanwhile
+            # unlike SQLite, PostgreSQL would let another writer insert the same skill meanwhile
             if connection.dialect.name == "postgresql":
                 connection.execute(text("lock table skills in share row exclusive mode"))
             known = _known(connection, new, same)
@@ -77,13 +77,13 @@ class Skills:
         return self._record(row), known is None
 
     def get(self, skill: str) -> SkillRecord:
-        """Raises NotFound."""
+        """Return a skill. Raises NotFound."""
         with self._database.read() as connection:
             row = _row(connection, skill)
         return self._record(row)
 
     def list(self, state: SkillState | None = None) -> tuple[SkillRecord, ...]:
-        """The oldest first."""
+        """Return skills, the oldest first."""
         query = select(schema.skills).order_by(schema.skills.c.created, schema.skills.c.id)
         if state is not None:
             query = query.where(schema.skills.c.state == state)
@@ -101,11 +101,11 @@ class Skills:
         data: dict[str, Any] | None = None,
         expected: SkillState | None = None,
     ) -> SkillRecord:
-        """Move it to a state, with an event that says why; one that is there already stays as it
-        is.
+        """Move a skill to a state, with an event that gives the reason; a skill that already has
+        the state is unchanged.
 
-        expected: move it only from this state, else leave it: somebody else decided meanwhile.
-        Raises NotFound, and Conflict where no way leads from its state to the new one."""
+        expected: move it only from this state, since somebody else may have decided meanwhile.
+        Raises NotFound, and Conflict where its state does not allow the new one."""
         with self._database.write() as connection:
             now = _row(connection, skill, lock=True).state
             if now != state and expected in (None, now):
@@ -122,14 +122,14 @@ class Skills:
         return self._record(row)
 
     def add_evidence(self, skill: str, evidence: Sequence[SkillEvidence]) -> int:
-        """Add measured uses; how many of them were not there yet. Raises NotFound."""
+        """Add measured uses and return how many of them are new. Raises NotFound."""
         with self._database.write() as connection:
             _row(connection, skill, lock=True)
             return self._add_evidence(connection, skill, evidence)
 
     def revision(self) -> tuple[int, int]:
-        """Differs whenever a state, a piece of evidence or an outcome has come since: what is
-        derived from skills is then to be derived anew."""
+        """Return a value that changes with every new state, evidence or outcome: what is derived
+        from skills must then be derived again."""
         counts = (
             select(func.count()).select_from(t)
             for t in (schema.skill_events, schema.skill_outcomes)
@@ -139,7 +139,7 @@ class Skills:
         return events, outcomes
 
     def evidence(self, skill: str) -> tuple[SkillEvidence, ...]:
-        """In the order in which it came. Raises NotFound."""
+        """Return a skill's evidence in order. Raises NotFound."""
         t = schema.skill_evidence
         with self._database.read() as connection:
             _row(connection, skill)
@@ -147,7 +147,7 @@ class Skills:
         return tuple(map(_evidence, rows))
 
     def events(self, skill: str) -> tuple[SkillEvent, ...]:
-        """In the order in which they happened. Raises NotFound."""
+        """Return a skill's events in order. Raises NotFound."""
         t = schema.skill_events
         with self._database.read() as connection:
             _row(connection, skill)
@@ -220,7 +220,7 @@ class Skills:
 
 
 def _bare(row: Row[Any]) -> SkillRecord:
-    """Without its files."""
+    """The skill without its files."""
     values = {f.name: getattr(row, f.name) for f in dataclasses.fields(SkillRecord)}
     return SkillRecord(**{**values, "signals": tuple(row.signals), "files": {}})
 
@@ -251,8 +251,8 @@ def _known(
 
 
 def _identity(item: SkillEvidence) -> tuple[object, ...]:
-    """Equal for two tellings of one measurement. Sessions of two stores may have one name: where it
-    is from belongs to it."""
+    """A key that is equal for equal measurements. It includes the origin, since sessions of two
+    stores may have the same name."""
     return item.session, item.node, item.parent, item.task, item.device, bool(item.origin)
 
 

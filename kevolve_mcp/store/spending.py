@@ -1,4 +1,4 @@
-"""What a session has spent of its budget, derived from rows alone."""
+"""What a session has spent of its budget, derived only from rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ SEARCHING = (
     "check",
     "compare",
     "ablation",
-)  # purposes; what confirms and measures the winner comes after the search and on top of it
+)  # purposes; confirming and measuring the winner is not charged to the budget
 
 
 def spent(connection: Connection, session: str) -> Spent:
-    """evaluations: those of the session's nodes that this session paid for; an answer from the
-    store, and a kernel that was only compiled, checked or profiled, costs none. device_seconds: of
-    all evaluations it paid for, nodes or not. tokens, usd: of its nodes. seconds: worked time, in
-    which a candidate was being evaluated or an author wrote one that was handed in; pauses, the
-    opening of the task and an ask that nobody answered are no part of it, and what happens at once
-    counts once."""
+    """Return what a session has spent.
+
+    evaluations: those of the session's nodes that this session paid for; answers from the store,
+    and kernels that were only compiled, checked or profiled, cost none. device_seconds: of all
+    evaluations it paid for, with or without nodes. tokens, usd: of its nodes. seconds: working
+    time, in which a candidate was being evaluated or an author wrote one that was submitted;
+    pauses, opening the task and unanswered asks do not count, and overlapping times count once."""
     e, n = schema.evaluations, schema.nodes
     own = _own(session)
     evaluated = connection.execute(
@@ -49,7 +50,7 @@ def spent(connection: Connection, session: str) -> Spent:
 
 
 def evaluations(connection: Connection, session: str) -> int:
-    """How many are spent, see `spent`."""
+    """Return the number of evaluations spent, see `spent`."""
     e, n = schema.evaluations, schema.nodes
     counted = select(n.c.evaluation).where(n.c.session == session)
     return connection.execute(
@@ -58,14 +59,14 @@ def evaluations(connection: Connection, session: str) -> int:
 
 
 def _own(session: str) -> ColumnElement[bool]:
-    """Measured in its search, and paid for by it."""
+    """Whether an evaluation was measured in the session's search and paid for by it."""
     e = schema.evaluations
     return and_(e.c.session == session, e.c.purpose.in_(SEARCHING))
 
 
 def _written(connection: Connection, session: str) -> list[tuple[float, float]]:
-    """From when each answered ask was taken until its answer was handed in: when its job began, or
-    its node was told at once."""
+    """The time of each answered ask from being taken until its answer was submitted: the start of
+    its job, or its node if there was no job."""
     a, n, j = schema.asks, schema.nodes, schema.jobs
     nodes = select(a.c.seq, a.c.taken, n.c.created).join(
         n, and_(n.c.session == a.c.session, n.c.ask == a.c.seq)
@@ -86,7 +87,7 @@ def _written(connection: Connection, session: str) -> list[tuple[float, float]]:
 
 
 def _together(intervals: Iterable[tuple[float, float]]) -> float:
-    """The length of the union."""
+    """The length of the union of intervals."""
     total, reached = 0.0, float("-inf")
     for start, end in sorted(intervals):
         total += max(0.0, end - max(start, reached))

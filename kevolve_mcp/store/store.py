@@ -16,8 +16,7 @@ if TYPE_CHECKING:  # SQLAlchemy is loaded when a store is opened, not when its n
     from .artifacts import Artifacts
     from .engine import Database
 
-# of similarity: of the pairs that have it three in four are of one family
-# (benchmarks/similarity.py)
+# least similarity: three in four pairs above it are of the same family (benchmarks/similarity.py)
 LEAST = 0.5
 
 
@@ -27,31 +26,31 @@ class Store:
     | part | holds |
     | --- | --- |
     | `artifacts` | bytes by SHA-256 |
-    | `tasks`, `candidates` | what was opened, what was written; by digest |
+    | `tasks`, `candidates` | opened tasks and written candidates, by digest |
     | `sessions`, `asks`, `nodes` | the searches and their trees |
-    | `approvals` | who let a node pass |
+    | `approvals` | who approved a node |
     | `evaluations` | measurements, with cases and signals |
-    | `jobs` | background work and the process that does it |
-    | `skills`, `skill_uses` | distilled patterns, their evidence and history; how often of use |
+    | `jobs` | background work and the process that runs it |
+    | `skills`, `skill_uses` | learned patterns, their evidence, history and uses |
 
     Concurrency: every method is synchronous and may be called from any thread; call it from a
     worker thread where an event loop runs. Several processes may open one home. A write is one
     transaction that holds the database's write lock from its beginning; reads see one consistent
     snapshot and block nobody.
 
-    Ownership: values that come out are frozen copies. The database is the truth; anything derived
-    from it (indexes, exports) may be deleted. Nothing is changed after it was inserted except the
-    state of sessions, jobs and skills, and leases with the text that their holder is shown.
+    Ownership: returned values are frozen copies. The database is authoritative; anything derived
+    from it (indexes, exports) may be deleted. Rows do not change after they were inserted, except
+    the state of sessions, jobs and skills, and leases with the text shown to their holder.
 
     Failure: a call either returns after its transaction is durable or raises and has changed
     nothing. StoreError: the home or database cannot be used. NotFound: an unknown id. UsageError:
     values that do not belong together. Conflict: the state forbids it now. An artifact is written
     before the row that names it, so a crash leaves at most an unnamed artifact.
 
-    Resume: all search state is derived from rows. `nodes.add` is the checkpoint; telling it the
-    same thing twice returns the first node, so whoever does not know whether an answer arrived
-    sends it again. A job whose owner died becomes `lost` and is claimed by exactly one process. An
-    ask whose lease ran out may be given to another author.
+    Resume: all search state is derived from rows. `nodes.add` is the checkpoint; repeated, it
+    returns the first node, so a caller that does not know whether an answer arrived sends it again.
+    A job whose owner died becomes `lost` and is claimed by exactly one process. An ask whose lease
+    expired may be given to another author.
     """
 
     def __init__(
@@ -102,8 +101,8 @@ class Store:
 
         url: an SQLAlchemy URL; empty means `home/kevolve.db` (SQLite). artifacts: an fsspec URL;
         empty means `home/artifacts`. clock: seconds since the epoch. mounts: the text of
-        /proc/mounts, read from there by default. Raises StoreError: the folder cannot be written,
-        lies on a network file system (SQLite only), or holds a database of a newer version of this
+        /proc/mounts, read from there by default. Raises StoreError: the folder is not writable, is
+        on a network file system (SQLite only), or contains a database of a newer version of this
         program.
         """
         from .artifacts import Artifacts
@@ -127,13 +126,13 @@ class Store:
         before: float | None = None,
         least: float = LEAST,
     ) -> list[SimilarKernel]:
-        """The best kernels of similar tasks, the same one included: one per task, target and
-        language.
+        """Return the best kernels of similar tasks, including the same task: one per task, target
+        and language.
 
         Same target and language come first, then same language, then same target; within a group by
-        similarity (at least `least`), then fitness. Nodes that a session's end refused to confirm
-        are left out, and what a confirmation proved wrong. before: only nodes that were there by
-        then (seconds since the epoch).
+        similarity (at least `least`), then fitness. Nodes that were not confirmed at the end of
+        their session, or refuted by a confirmation, are left out. before: only nodes that existed
+        by then (seconds since the epoch).
         """
         from .nodes import load_nodes
         from .similar import matches

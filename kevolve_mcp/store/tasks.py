@@ -1,4 +1,4 @@
-"""Tasks by digest, what opening them measured, and candidates by digest."""
+"""Tasks by digest with the measurements of opening them, and candidates by digest."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .rows import insert_once
 
 
 class Tasks:
-    """A task's text and facts are those of its first opening; the baselines' times are the newest
-    of the asked device."""
+    """Tasks. Text and facts are those of the first opening; the baselines' times are the newest of
+    the requested device."""
 
     def __init__(
         self, database: Database, artifacts: Artifacts, clock: Callable[[], float]
@@ -31,7 +31,7 @@ class Tasks:
         self._clock = clock
 
     def put(self, task: Task, environment: Environment | None = None) -> None:
-        """Keep the task; opened again, only baseline and roofline times that changed are added.
+        """Store a task; when opened again, only changed baseline and roofline times are added.
 
         environment: where these times were measured."""
         source = self._artifacts.put(task.source)
@@ -66,7 +66,7 @@ class Tasks:
                 )
 
     def get(self, digest: str, environment: Environment | None = None) -> Task:
-        """The task, its cases with the newest times of `environment` (of any, without one). Raises
+        """Return a task, its cases with the newest times of `environment` (default: of any). Raises
         NotFound."""
         from .evaluations import environment_digest
 
@@ -85,7 +85,7 @@ class Tasks:
         return self._task(row, times)
 
     def list(self) -> tuple[Task, ...]:
-        """All tasks, the oldest first."""
+        """Return all tasks, the oldest first."""
         with self._database.read() as connection:
             rows = connection.execute(
                 select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.digest)
@@ -123,7 +123,7 @@ def _measured(
 
 
 class Candidates:
-    """Source text is an artifact; the row adds the language."""
+    """Candidates. The source is an artifact; the row adds the language."""
 
     def __init__(
         self, database: Database, artifacts: Artifacts, clock: Callable[[], float]
@@ -133,7 +133,7 @@ class Candidates:
         self._clock = clock
 
     def put(self, candidate: Candidate) -> str:
-        """Keep it and return its digest; a second time changes nothing."""
+        """Store a candidate and return its digest; repeated, it changes nothing."""
         source = self._artifacts.put(candidate.source)
         row = {"language": candidate.language, "source": source, "created": self._clock()}
         with self._database.write() as connection:
@@ -141,7 +141,7 @@ class Candidates:
         return candidate.digest
 
     def get(self, digest: str) -> Candidate:
-        """Raises NotFound; StoreError when text and digest do not agree."""
+        """Return a candidate. Raises NotFound; StoreError when text and digest do not match."""
         with self._database.read() as connection:
             row = connection.execute(
                 select(schema.candidates).where(schema.candidates.c.digest == digest)

@@ -1,5 +1,5 @@
-"""Whether the searches of a home have taught it anything, asked of its file directly: to open a
-store takes longer than to search all pages."""
+"""Whether a home has learned anything, read directly from its file, since opening a store takes
+longer than searching all pages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _TAUGHT = (
 
 
 def taught_something(home: Path, url: str = "") -> bool:
-    """Whether the store may change what the library finds: by a skill that was accepted, or by what
-    came of one. Makes and changes nothing.
+    """Return whether the store may change what the library finds: by an accepted skill, or by
+    outcomes of skills. Creates and changes nothing.
 
     Args:
         home: As for `Store.open`.
         url: As for `Store.open`.
 
     Returns:
-        True, too, where only opening the store can tell: for another database than the home's own,
-        and for a file that cannot be read like this.
+        Also True if only opening the store can tell: for another database than the home's own, and
+        for a file that cannot be read this way.
     """
     file = home.absolute() / "kevolve.db"
     if url:

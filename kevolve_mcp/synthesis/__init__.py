@@ -1,7 +1,7 @@
 """Making the next candidate: what its author sees (context), where a search starts (starts,
 skills), files to fill in (templates), parameters to try (tuning), and the authors themselves.
-Nothing here evaluates, stores or talks to a network. A module is loaded when one of its names is
-used: a server that only lists its tools needs none."""
+Only authors use a network; nothing here evaluates or stores. A module is loaded when one of its
+names is used, since a server that only lists its tools needs none."""
 
 from __future__ import annotations
 

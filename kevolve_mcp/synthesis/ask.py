@@ -1,5 +1,5 @@
-"""What an ask hands to an author, as data: the same facts as the text, for authors that compute
-instead of read."""
+"""The content of an ask as data: the same facts as its text, for authors that compute instead of
+reading."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CaseFacts:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """The part of a Task that an author may see: no held-out case, no path of the server's
+    """The part of a Task that an author may see: no held-out cases, no paths of the server's
     machine."""
 
     name: str
@@ -52,8 +52,8 @@ class TaskFacts:
         return cls(task.name, task.source, dict(task.operators), task.parameters, cases)
 
     def as_task(self) -> Task:
-        """A Task good enough for matching skills: shapes, dtypes, operators, parameters; strides
-        and sizes are not known (0)."""
+        """Return a Task sufficient for matching skills: shapes, dtypes, operators, parameters;
+        strides and sizes are not known (0)."""
         cases = tuple(
             Case(c.name, inputs=tuple(map(_spec, c.inputs)), outputs=tuple(map(_spec, c.outputs)))
             for c in self.cases
@@ -70,7 +70,7 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class ParentView:
-    """One parent: its text, its literals, what became of it. `structure` as in search.Node."""
+    """One parent: its text, its literals and its results. `structure` as in search.Node."""
 
     id: str
     source: str
@@ -85,7 +85,8 @@ class ParentView:
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """One finished attempt. structure, candidate: digests, whole or `short`, against repetition."""
+    """One finished attempt. structure, candidate: digests, whole or `short`, to avoid
+    repetition."""
 
     node: str
     status: Status
@@ -98,7 +99,7 @@ class HistoryRow:
 
 @dataclass(frozen=True)
 class StartView:
-    """The kernel that an ask of role "start" wants submitted as it is. origin: "user file", "skill:
+    """The kernel to submit unchanged for an ask of role "start". origin: "user file", "skill:
     NAME", "task: NAME"."""
 
     source: str
@@ -108,7 +109,7 @@ class StartView:
 
 @dataclass(frozen=True)
 class AskAllowance:
-    """What the answer to an ask may still cost; None: no limit. seconds: of wall clock, until the
+    """What the answer to an ask may still cost; None for no limit. seconds: wall clock until the
     session's time is up."""
 
     tokens: int | None = None
@@ -123,12 +124,11 @@ UNLIMITED = AskAllowance()
 class AskContext:
     """Everything an author needs, in order of use. JSON: `as_json`, `parse`.
 
-    id: "a12". seed: differs per ask and is the same when the ask is read again; authors draw
-    randomness from nothing else. history: the attempts an author must not repeat. start: only for
-    role "start". best: the best node's text, for authors that can only vary what exists. text: what
-    is shown to a reader (empty in the JSON form, where the text travels beside it). allowance:
-    filled in by whoever puts the ask to an author that costs something; the server does not send
-    it.
+    id: "a12". seed: differs per ask and is the same when the ask is read again; it is the authors'
+    only source of randomness. history: the attempts an author must not repeat. start: only for role
+    "start". best: the best node's text, for authors that can only vary what exists. text: for
+    readers (empty in the JSON form, where the text is sent beside it). allowance: filled in by the
+    driver for authors that cost something; the server does not send it.
     """
 
     session: str
@@ -149,19 +149,19 @@ class AskContext:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], text: str = "") -> AskContext:
-        """The inverse of `as_json`. Raises harness.types.CodecError naming the field that does not
-        fit."""
+        """Read what `as_json` returned. Raises harness.types.CodecError naming the field that does
+        not fit."""
         return replace(from_json(cls, dict(data)), text=text)
 
     def as_json(self) -> dict[str, Any]:
-        """Compact: fields at their default are left out; `parse` gives them back. Digests are short
-        where `context` made them."""
+        """Return a compact form without fields at their default, which `parse` restores. Digests
+        are short where `context` made them."""
         data: dict[str, Any] = _compact(replace(self, text=""))
         return data
 
 
 def structure_digest(candidate: Candidate) -> str:
-    """The digest of the source with PARAMS blanked: equal for candidates that differ only in
+    """Return the digest of the source with PARAMS blanked: equal for candidates that differ only in
     parameters.
 
     Raises CandidateError when the text is not valid Python or its literals cannot be read."""
@@ -169,7 +169,7 @@ def structure_digest(candidate: Candidate) -> str:
 
 
 def short(digest: str) -> str:
-    """The part of a digest that travels in asks: 16 hex digits tell the attempts of one session
+    """Return the part of a digest that asks contain: 16 hex digits tell the attempts of one session
     apart."""
     return digest[:16]
 
@@ -187,8 +187,8 @@ def _compact(value: Any) -> Any:
 
 
 def structural_names(source: str) -> tuple[str, ...]:
-    """The literal `STRUCTURE = ["ONE_PASS"]`: the tunables that change the algorithm; () without a
-    readable one."""
+    """Return the literal `STRUCTURE = ["ONE_PASS"]`, the tunables that change the algorithm; ()
+    without a readable one."""
     try:
         statements = ast.parse(source).body
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Roles of a kernel template bound to what a task offers: inputs, parameters, numbers.
+"""Binding the roles of a kernel template to a task's inputs, parameters and numbers.
 
 A template names its roles in a literal ROLES:
 
@@ -14,9 +14,8 @@ A template names its roles in a literal ROLES:
                        input's
     "choice A B …"     alternatives of meaning; each is tried, the likeliest first (`hints`)
 
-Floating means one of the dtypes in the skill's pattern, float32 where it names none. Everything
-that the task offers must find a role: an input nobody uses means that the template computes
-something else.
+Floating means one of the dtypes in the skill's pattern, float32 where it names none. Every tensor
+of the task must get a role: an unused input means that the template computes something else.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _SUBTRACTED = ("bias", "beta", "shift", "offset")
 
 @dataclass(frozen=True)
 class Binding:
-    """arguments: role -> Python expression for the call. choices: role -> decided text, plus 1 or 0
-    for each optional role."""
+    """A binding. arguments: role -> Python expression for the call. choices: role -> decided text,
+    plus 1 or 0 for each optional role."""
 
     arguments: dict[str, str]
     choices: dict[str, int | str]
@@ -53,7 +52,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Offer:
-    """One tensor the task offers: how forward names it, its spec in every visible case."""
+    """One tensor of the task: its expression in forward, its spec in every visible case."""
 
     expression: str
     specs: tuple[TensorSpec, ...]
@@ -67,8 +66,8 @@ def bindings(
     hints: Mapping[str, tuple[str, ...]],
     floating: Sequence[str],
 ) -> list[Binding]:
-    """All bindings, the likeliest first. Raises NotReadable saying which role stays empty or which
-    tensor unused."""
+    """Return all bindings, the likeliest first. Raises NotReadable naming the role that stays empty
+    or the tensor that stays unused."""
     cases = [c for c in task.visible_cases if c.inputs and c.outputs]
     if not cases:
         raise NotReadable("no case with known shapes")
@@ -100,7 +99,7 @@ def bindings(
             _preferred(role, fitting) if optional or len(fitting) > 1 else next(iter(fitting), None)
         )
         if wanted is None and not optional:
-            raise NotReadable(f"nothing of the task fits the role {role!r} ({kind})")
+            raise NotReadable(f"no tensor of the task fits the role {role!r} ({kind})")
         if wanted is not None:
             offers.remove(wanted)
             arguments[role] = wanted.expression
@@ -138,8 +137,8 @@ def bindings(
 
 
 def parameter_specs(task: Task) -> dict[str, TensorSpec]:
-    """ "self.weight" -> spec, from the task's "weight float32[4096]". Raises NotReadable on another
-    form."""
+    """Return "self.weight" -> spec from the task's "weight float32[4096]". Raises NotReadable on
+    another form."""
     specs: dict[str, TensorSpec] = {}
     for text in task.parameters:
         name, _, rest = text.strip().partition(" ")
@@ -190,8 +189,7 @@ def _fits(kind: str, offer: Offer, reference: Offer | None, floating: Sequence[s
 
 
 def _preferred(role: str, fitting: list[Offer]) -> Offer | None:
-    """The offer whose name speaks for the role; a bias-like name speaks against every other
-    role."""
+    """The offer whose name suggests the role; a bias-like name rules out every other role."""
     words = _SUBTRACTED if role in _SUBTRACTED else (role,)
     named = [o for o in fitting if any(w in o.expression.lower() for w in words)]
     if named:

@@ -1,10 +1,10 @@
-"""What the universal operator O sees: one text inside a token budget, and the same facts as data.
+"""What the universal operator O sees: one text within a token budget, and the same facts as data.
 Pure: no I/O.
 
-The order is the order of use: what is asked, the task, the machine, the parents with their
-diagnosis, what was tried before, what is known, what an answer must look like. Of the diagnosis the
-dominant bottleneck comes first and the rest is deferred. What does not fit is cut where it costs
-least, and every cut says how to read the rest.
+The order is the order of use: the request, the task, the machine, the parents with their diagnosis,
+what was tried before, what is known, the form of an answer. The dominant bottleneck comes first in
+the diagnosis and the rest is deferred. A text that is too long is cut where it matters least, and
+every cut says how to read the rest.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class Parent:
 
 @dataclass(frozen=True)
 class Material:
-    """Everything that a context can be built from.
+    """Everything that a context is built from.
 
     history: the nodes that the memory operator shows, the correct ones best first, then the others
-    newest first; elsewhere: those of the rest of the tree that are told briefly, in the same order.
-    tried: all nodes that an author must not repeat (for the data; empty: `history`).
-    searched: what parameter search found. best_candidate: the text of `best`, for authors that can
-    only vary what exists (data only). excerpts and similar: best first. seed: derived from the
-    session's seed and the ask's seq. had: what its author was given before, key -> ask (see
-    `shown`), and pages_again: pages among it that are of use again; None for an author who is not
-    the one of later asks, so that nothing is said of these. say: how the text names a call.
+    newest first; elsewhere: nodes of the rest of the tree to summarize, in the same order. tried:
+    all nodes that an author must not repeat (for the data; empty: `history`). searched: the results
+    of parameter search. best_candidate: the text of `best`, for authors that can only vary what
+    exists (data only). excerpts and similar: best first. seed: derived from the session's seed and
+    the ask's seq. had: what its author was given before, key -> ask (see `shown`), None for an
+    author that may not be the one of later asks, to which the text then does not refer.
+    pages_again: pages among `had` that apply again. say: how the text names a call.
     """
 
     session: str
@@ -86,14 +86,14 @@ class Material:
 
 @dataclass(frozen=True)
 class Context:
-    """What an author is given."""
+    """What an author gets."""
 
     ask: AskContext
-    """The data, its `text` filled."""
+    """The data, including `text`."""
     cuts: tuple[str, ...] = ()
     """One line for each section that was shortened or dropped."""
     held: tuple[str, ...] = ()
-    """Keys of what later asks may refer to."""
+    """Keys of the content that later asks may refer to."""
 
     @property
     def text(self) -> str:
@@ -105,7 +105,8 @@ class Context:
 
 
 def build_context(material: Material, max_tokens: int = 8000) -> Context:
-    """Never longer than max(max_tokens, MINIMUM_TOKENS) tokens, estimated at 4 characters each."""
+    """Build a context of at most max(max_tokens, MINIMUM_TOKENS) tokens, estimated at 4 characters
+    each."""
     built, limit = _sections(material), max(max_tokens, MINIMUM_TOKENS)
     if material.had is None:
         whole = assemble(built, limit)
@@ -121,8 +122,8 @@ def build_context(material: Material, max_tokens: int = 8000) -> Context:
 
 
 def ask_data(material: Material) -> AskContext:
-    """The structured half, without the text. Sources that the text only refers to are left out here
-    as well."""
+    """Return the data without the text. Sources that the text only refers to are left out here as
+    well."""
     m = material
     had = m.had or {}
     return AskContext(
@@ -150,7 +151,7 @@ def _view(parent: Parent) -> ParentView:
     node, candidate = parent.node, parent.candidate
     try:
         params, tunables = candidate.params(), candidate.tunables()
-    # an invalid parent may not even parse; its text is what is to be repaired
+    # an invalid parent may not even parse; its text is to be repaired
     except CandidateError:
         params, tunables = {}, {}
     return ParentView(
@@ -171,7 +172,7 @@ def _without(view: ParentView, had: Mapping[str, str]) -> ParentView:
 
 
 def _row(node: Node) -> HistoryRow:
-    # the whole stands in the text, where the memory operator shows the node
+    # the text has the whole, where the memory operator shows the node
     hypothesis = node.hypothesis[:80]
     return HistoryRow(
         node.id,
@@ -185,7 +186,7 @@ def _row(node: Node) -> HistoryRow:
 
 
 def _sections(m: Material) -> list[AskSection]:
-    """In the order of use; what the author had before is only referred to."""
+    """The sections in the order of use; what the author was given before is only referred to."""
     built: list[AskSection | None] = [
         sections.task(m.task),
         sections.machine(m.machine, m.target, m.say),

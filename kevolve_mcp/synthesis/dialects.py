@@ -1,7 +1,7 @@
 """How each language writes a fused elementwise kernel: its operators, and the texts around the
 body.
 
-Both dialects share the names of the helper functions (k_max, k_gelu …) that the skill's templates
+Both dialects use the same names of helper functions (k_max, k_gelu …), which the skill's templates
 define.
 """
 
@@ -29,9 +29,9 @@ _COMPARED = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!=
 
 @dataclass(frozen=True)
 class Operand:
-    """One pointer argument. expression: how forward names it ("x", "self.bias"). mode: "full",
-    "vector" (one value a column), "column" (one value a row), "cycle" (one value a row, beginning
-    again after its last) or "single"."""
+    """One pointer argument. expression: its name in forward ("x", "self.bias"). mode: "full",
+    "vector" (one value per column), "column" (one value per row), "cycle" (one value per row,
+    repeating after the last) or "single"."""
 
     expression: str
     mode: str
@@ -39,9 +39,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class Pointwise:
-    """body: statements that compute t0, t1 …; results: the expression of each output; scalars:
-    expressions of run-time numbers (s0, s1 …); dtypes: of each output, the number of an operand
-    that has the same in every case, else its name."""
+    """A fused kernel. body: statements that compute t0, t1 …; results: the expression of each
+    output; scalars: expressions of run-time numbers (s0, s1 …); dtypes: for each output the number
+    of an operand with the same dtype in every case, else the dtype's name."""
 
     operands: tuple[Operand, ...]
     scalars: tuple[str, ...]
@@ -52,16 +52,16 @@ class Pointwise:
 
     @property
     def cycles(self) -> list[int]:
-        """The operands whose length is an argument."""
+        """Return the operands whose length is an argument."""
         return [i for i, o in enumerate(self.operands) if o.mode == "cycle"]
 
     def call(self) -> str:
-        """The call that forward returns."""
+        """Return the call that forward returns."""
         return f"run({', '.join([*(o.expression for o in self.operands), *self.scalars])})"
 
     def run(self, launch: Sequence[str]) -> str:
-        """`run`, which allocates the outputs y0, y1 … and launches; `launch` may use count and
-        cols."""
+        """Return the function `run`, which allocates the outputs y0, y1 … and launches; `launch`
+        may use count and cols."""
         names = [f"a{i}" for i in range(len(self.operands))]
         full = next((i for i, o in enumerate(self.operands) if o.mode == "full"), None)
         lines = [f"def run({', '.join([*names, *(f's{i}' for i in range(len(self.scalars)))])}):"]
@@ -71,7 +71,7 @@ class Pointwise:
             kind = f"a{dtype}.dtype" if isinstance(dtype, int) else f"torch.{dtype}"
             if full is None:
                 lines.append(f"    y{k} = torch.empty({shape}, dtype={kind}, device=a0.device)")
-            else:  # the cheapest call there is: it counts where tensors are small
+            else:  # the cheapest call, which matters for small tensors
                 lines.append(
                     f"    y{k} = "
                     f"torch.empty_like(a{full}{'' if dtype == full else f', dtype={kind}'})"
@@ -87,7 +87,7 @@ class Pointwise:
         )
 
     def arguments(self) -> list[str]:
-        """What every launch passes: operands, outputs, scalars, lengths."""
+        """Return the arguments of every launch: operands, outputs, scalars, lengths."""
         names = [f"a{i}" for i in range(len(self.operands))] + [
             f"y{k}" for k in range(len(self.results))
         ]
@@ -111,15 +111,15 @@ class Dialect(ABC):
 
     @abstractmethod
     def number(self, value: float) -> str:
-        """A finite literal in single precision."""
+        """Return a finite literal in single precision."""
 
     @abstractmethod
     def load(self, index: int, mode: str) -> str:
-        """The value of an operand for one element."""
+        """Return the value of an operand for one element."""
 
     @abstractmethod
     def fill(self, template: str, kernel: Pointwise) -> str:
-        """The template with its marks replaced."""
+        """Return the template with its marks replaced."""
 
 
 class _Cpp(Dialect):

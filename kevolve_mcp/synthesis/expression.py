@@ -1,9 +1,9 @@
 """A forward method as an expression graph: straight-line tensor code, translated statement by
 statement.
 
-Operators keep torch's name whatever way they were written (`torch.relu(x)`, `F.relu(x)`,
-`x.relu()`, `self.act(x)` with an nn.ReLU are all "relu"). What is not understood raises NotReadable
-with line and reason.
+Operators have torch's name however they were written (`torch.relu(x)`, `F.relu(x)`, `x.relu()`,
+`self.act(x)` with an nn.ReLU are all "relu"). Code that is not understood raises NotReadable with
+line and reason.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Value:
     options: tuple[tuple[str, Value], ...] = ()
 
     def option(self, name: str, default: Scalar = None) -> Scalar:
-        """A keyword argument's constant."""
+        """Return the constant of a keyword argument."""
         return next((v.constant for k, v in self.options if k == name), default)
 
     def walk(self) -> list[Value]:
-        """Every distinct value below and including this one, operands first."""
+        """Return this value and every distinct value below it, operands first."""
         seen: dict[Value, None] = {}
 
         def visit(value: Value) -> None:
@@ -74,7 +74,7 @@ _MODULE_ARGUMENTS = {
     "rms_norm": ("normalized_shape", "eps"), "relu": ("inplace",), "silu": ("inplace",),
     "relu6": ("inplace",), "mish": ("inplace",),
 }  # fmt: skip
-# the element's value does not change
+# operators that do not change the element's value
 _SAME = {"identity", "contiguous", "clone", "detach", "view_as", "expand_as", "alias"}
 _ALIASES = {
     "clip": "clamp", "swish": "silu", "true_divide": "div", "divide": "div", "multiply": "mul",
@@ -86,7 +86,7 @@ _ALIASES = {
 
 
 def translate(program: Program) -> tuple[Value, ...]:
-    """The outputs of forward, in order. Raises NotReadable."""
+    """Return the outputs of forward, in order. Raises NotReadable."""
     return _Translator(program).run()
 
 

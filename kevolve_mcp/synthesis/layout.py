@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 # the usual rule of thumb for English and code; an estimate, not a tokenizer
 CHARACTERS_PER_TOKEN = 4
-MORE = "read the ask again with room for more tokens"
+MORE = "read the ask again with a larger token limit"
 
 
 @dataclass(frozen=True)
 class AskSection:
-    """give: sections with a higher number give up their room first. least: characters that are
-    always kept (0: may vanish). rest: how to read what was cut. key: what it gives its reader, as
-    `shown` names it; "" for what holds for one ask only."""
+    """One section. give: sections with a higher number are cut first. least: characters that are
+    always kept (0: it may be dropped). rest: how to read what was cut. key: its content as `shown`
+    names it; "" for content of a single ask."""
 
     title: str
     body: str
@@ -29,14 +29,14 @@ class AskSection:
 
 
 def estimate_tokens(text: str) -> int:
-    """Characters / 4, rounded up."""
+    """Return characters / 4, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 @dataclass(frozen=True)
 class Assembled:
-    """cuts: one line for each section that was shortened or dropped. held: keys of those of which
-    at least half is there."""
+    """A text made of sections. cuts: one line for each section that was shortened or dropped. held:
+    keys of sections of which at least half is kept."""
 
     text: str
     cuts: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Assembled:
 
 
 def assemble(sections: Sequence[AskSection], max_tokens: int) -> Assembled:
-    """The joined text, at most `max_tokens` long by the estimate."""
+    """Return the joined text, at most `max_tokens` long by the estimate."""
     limit = max_tokens * CHARACTERS_PER_TOKEN
     kept: list[str] = [s.text for s in sections]
     cuts: dict[int, str] = {}
@@ -56,7 +56,7 @@ def assemble(sections: Sequence[AskSection], max_tokens: int) -> Assembled:
         cuts[index] = line
     lines = tuple(cuts[i] for i in sorted(cuts))
     text = _joined(kept, lines)
-    # even the least of everything does not fit: the head is the request itself
+    # even the shortest form does not fit: keep the head, which is the request itself
     if len(text) > limit:
         mark = f"\n… cut: {MORE}"
         return Assembled(
@@ -74,7 +74,7 @@ def _joined(kept: Iterable[str], cuts: Iterable[str]) -> str:
     body = "\n\n".join(k for k in kept if k)
     lines = list(cuts)
     return body + (
-        "\n\n## Left out to stay inside the size that was asked for\n"
+        "\n\n## Left out to stay within the requested size\n"
         + "\n".join(f"- {line}" for line in lines)
         if lines
         else ""
@@ -85,7 +85,7 @@ def _shorten(section: AskSection, over: int) -> tuple[str, str]:
     """The section shortened by about `over` characters plus the line that announces it."""
     rest = section.rest or MORE
     line = f"{section.title}: {{}}; {rest}"
-    # 100: the mark and the heading of the list of cuts
+    # 100: for the mark and the heading of the list of cuts
     room = len(section.text) - over - len(line) - 100
     if room < max(section.least, 200):
         room = section.least

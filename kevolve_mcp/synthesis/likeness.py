@@ -1,4 +1,4 @@
-"""How alike two kernels' texts are, by the lines that say something. Pure."""
+"""The likeness of two kernels' texts, by their significant lines; pure functions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-LIKE = 0.5  # share of its lines from which on a kernel counts as made from another one
-LEAST_LINES = 8  # of a text; fewer say nothing about where it came from
+LIKE = 0.5  # share of its lines from which a kernel counts as derived from another
+LEAST_LINES = 8  # of a text; fewer do not tell where it came from
 
 _WORDLESS = 3  # letters and digits; a line with fewer is a bracket, an else or the like
 _COMMON = (
@@ -26,24 +26,24 @@ _COMMON = (
 
 @dataclass(frozen=True)
 class Likeness:
-    """node: the earlier node that shares most with a kernel. share: how much of the kernel's lines
-    its text holds, 0..1."""
+    """A kernel's likeness to a node. node: the earlier node that shares most with it. share: the
+    share of the kernel's lines that the node's text contains, 0..1."""
 
     node: str
     share: float
 
     @property
     def enough(self) -> bool:
-        """Whether the kernel counts as made from that node."""
+        """Return whether the kernel counts as derived from the node."""
         return self.share >= LIKE
 
 
 def nearest(source: str, earlier: Iterable[tuple[str, str]]) -> Likeness | None:
-    """The most alike of (node id, source), the later one of equals. None without earlier texts, and
-    for a text of fewer than LEAST_LINES telling lines.
+    """Return the most similar of (node id, source), the later one of equals; None without earlier
+    texts, and for a text of fewer than LEAST_LINES significant lines.
 
-    Lines count as often as they occur, wherever they stand: a function that moved is still the same
-    function. Blanks, comments, imports, brackets and what every candidate has do not count.
+    Lines count as often as they occur, in any order, since a function that moved is still the same
+    function. Blank lines, comments, imports, brackets and lines of every candidate do not count.
     """
     own = telling_lines(source)
     total = sum(own.values())
@@ -58,7 +58,7 @@ def nearest(source: str, earlier: Iterable[tuple[str, str]]) -> Likeness | None:
 
 
 def telling_lines(source: str) -> Counter[str]:
-    """The lines of a text that say something about it, their spaces evened out."""
+    """Return the significant lines of a text, with white space normalized."""
     lines = (" ".join(line.split()) for line in source.splitlines())
     return Counter(
         x for x in lines if sum(map(str.isalnum, x)) > _WORDLESS and not x.startswith(_COMMON)

@@ -1,4 +1,4 @@
-"""Facts of a machine in words: its processor or device, its caches, and what was measured of it."""
+"""Facts of a machine in words: its processor or device, its caches, and its measured ceilings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _INTERPRETED = ":triton-interpreter"
 
 
 def device(key: str) -> str:
-    """The key of a device, as evaluations carry it, for a reader: "AMD EPYC; caches L1 32 KiB, L2
-    512 KiB, L3 32,768 KiB; vector avx2 fma". One of another form as it is."""
+    """Return the device key of evaluations for a reader: "AMD EPYC; caches L1 32 KiB, L2 512 KiB,
+    L3 32,768 KiB; vector avx2 fma". A key of another form is returned unchanged."""
     match = _HOST.fullmatch(key.removesuffix(_INTERPRETED))
     if match is None:
         return key
@@ -24,7 +24,7 @@ def device(key: str) -> str:
 
 
 def about(environment: Environment, target: str) -> str:
-    """Model, cores, caches and vector extensions of a host; the device of another target."""
+    """Return model, cores, caches and vector extensions of a host; for other targets the device."""
     facts = {
         name: environment.facts[name]
         for name in ("model", "cores", "caches", "vector")
@@ -38,8 +38,8 @@ def about(environment: Environment, target: str) -> str:
 
 
 def rates(ceilings: Ceilings) -> str:
-    """What was measured, by level: "L1 210.4 GB/s up to 32 KiB, ..., memory 11.2 GB/s, 16.8 GB/s
-    with streamed stores"."""
+    """Return the measured rates by level: "L1 210.4 GB/s up to 32 KiB, ..., memory 11.2 GB/s, 16.8
+    GB/s with streamed stores"."""
     ends, streamed = ceilings.level_bytes, ceilings.streamed_bandwidth
     last = max(ends.values(), default=0)
     levels = ", ".join(

@@ -1,5 +1,5 @@
-"""A task's expression graph -> one fused elementwise kernel, which computes in single precision;
-its text is a dialect's matter."""
+"""A task's expression graph turned into one fused elementwise kernel in single precision; a dialect
+writes its text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .program import NotReadable, Program
 
 
 def fuse(program: Program, task: Task, dialect: Dialect, dtypes: Sequence[str]) -> Pointwise:
-    """dtypes: those that the kernel may read and write. Raises NotReadable saying what keeps the
-    task from being one kernel."""
+    """Fuse a program into one kernel. dtypes: those that the kernel may read and write. Raises
+    NotReadable saying why the task cannot be one kernel."""
     outputs = translate(program)
     cases = [c for c in task.visible_cases if c.inputs]
     if not cases:
@@ -26,7 +26,9 @@ def fuse(program: Program, task: Task, dialect: Dialect, dtypes: Sequence[str]) 
         (o, "an output") for c in cases for o in c.outputs
     ]:
         if spec.dtype not in dtypes:
-            raise NotReadable(f"{name} is {spec.dtype}; the fused kernel knows {', '.join(dtypes)}")
+            raise NotReadable(
+                f"{name} is {spec.dtype}; the fused kernel supports {', '.join(dtypes)}"
+            )
     placed = {_placement(tensors, row, c.outputs) for row, c in zip(specs, cases, strict=True)}
     if len(placed) != 1:
         raise NotReadable("the inputs broadcast differently from case to case")
@@ -46,8 +48,8 @@ def _written(
     outputs: Sequence[Sequence[TensorSpec]],
     specs: Sequence[Sequence[TensorSpec]],
 ) -> tuple[str | int, ...]:
-    """The dtype of each output: the number of an operand that has the same one in every case, a
-    full one before others; else its name."""
+    """The dtype of each output: the number of an operand with the same dtype in every case,
+    preferably a full one; else the dtype's name."""
     sizes: list[str | int] = []
     for k in range(count):
         names = [
@@ -59,7 +61,7 @@ def _written(
         if alike is None and len(set(names)) > 1:
             raise NotReadable(
                 f"output {k} is {' or '.join(sorted(set(names)))}, depending on the case, and no "
-                "input follows"
+                "input has the same dtypes"
             )
         sizes.append(names[0] if alike is None else alike)
     return tuple(sizes)
@@ -94,7 +96,7 @@ def _spec(tensor: Value, program: Program, task: Task, inputs: Sequence[TensorSp
     else:
         index = program.arguments.index(tensor.name)
         if index >= len(inputs):
-            raise NotReadable(f"the input {tensor.name} is no tensor in every case")
+            raise NotReadable(f"the input {tensor.name} is not a tensor in every case")
         spec = inputs[index]
     return spec
 
@@ -120,7 +122,7 @@ def _placement(
 
 
 def _mode(name: str, own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str, int]:
-    """The mode of one tensor and how many trailing dimensions it wants in a row (0: any)."""
+    """The mode of one tensor and how many trailing dimensions it needs in a row (0: any)."""
     if own == shape:
         return "full", 0
     if math.prod(own) == 1:
@@ -141,7 +143,7 @@ def _mode(name: str, own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str,
 
 
 class _Emitter:
-    """Each distinct value becomes one name tN; common subexpressions are computed once."""
+    """Gives each distinct value a name tN; common subexpressions are computed once."""
 
     def __init__(self, tensors: Sequence[Value], modes: Sequence[str], dialect: Dialect) -> None:
         self.dialect = dialect
@@ -183,20 +185,20 @@ class _Emitter:
         if text is None:
             raise NotReadable(
                 f"the operator {value.op!r} with {len(value.args)} operand(s) is not elementwise "
-                "or not known here"
+                "or not supported"
             )
         operands = [self.number(a) for a in value.args]
         for name, option in value.options:
             if name == "alpha" and value.op in ("add", "sub"):
                 operands[1] = f"({self.number(option)} * {operands[1]})"
             elif not (name == "rounding_mode" and option.constant is None):
-                raise NotReadable(f"{value.op}'s argument {name} is not known here")
+                raise NotReadable(f"{value.op}'s argument {name} is not supported")
         return self.keep(text.format(*operands))
 
     def literal(self, value: Value) -> str:
         number = value.constant
         if not isinstance(number, (int, float)):
-            raise NotReadable(f"{number!r} stands where a number is needed")
+            raise NotReadable(f"{number!r} is not a number where one is needed")
         if math.isnan(number):
             return self.dialect.nan
         if math.isinf(number):
@@ -237,7 +239,7 @@ class _Emitter:
         return self.number(argument)
 
     def cast(self, value: Value) -> str:
-        """Everything is computed in single precision, and rounded once, when it is written."""
+        """Nothing to do: everything is computed in single precision and rounded once, on output."""
         for kind in value.args[1:] if value.op == "to" else ():
             if kind.op != "dtype" and kind.constant not in ("torch.float32", "torch.float"):
                 raise NotReadable(

@@ -1,4 +1,4 @@
-"""A task's text as a program: what its Model is made of, read with `ast` and never executed."""
+"""A task's text as a program: the parts of its Model, read with `ast` and never executed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 class NotReadable(ValueError):
-    """The text cannot be used; the message says what was found and what is understood."""
+    """A text that cannot be used; the message says what was found and what is supported."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Submodule:
 
 @dataclass(frozen=True)
 class Program:
-    """arguments: the names of forward's inputs. init: the constructor, None for a task that defines
-    `reference`.
+    """A parsed task. arguments: the names of forward's inputs. init: the constructor, None for a
+    task that defines `reference`.
 
     scalars: number-valued attributes ("self.eps") with their value where it is a literal or a
     constructor default, else None. imports, constants: the statements of the module that the
@@ -40,7 +40,7 @@ class Program:
 
     @classmethod
     def parse(cls, source: str) -> Program:
-        """Raises NotReadable."""
+        """Parse a task's text. Raises NotReadable."""
         try:
             module = ast.parse(source)
         except (SyntaxError, ValueError) as error:
@@ -85,8 +85,8 @@ class Program:
         )
 
     def wrapped(self, call: str) -> str:
-        """The text of class ModelNew (or `kernel`) with the reference's own constructor and a
-        forward that returns `call`.
+        """Return the text of class ModelNew (or `kernel`) with the reference's own constructor and
+        a forward that returns `call`.
 
         Raises NotReadable when the constructor needs more of the module than imports and literal
         constants."""
@@ -171,7 +171,7 @@ def _is_literal(value: ast.expr) -> bool:
 
 
 def number(value: ast.expr, names: dict[str, float] | None = None) -> float | None:
-    """The value of a numeric expression of literals and known names; None for anything else."""
+    """Return the value of a numeric expression of literals and known names, None for others."""
     if (
         isinstance(value, ast.Constant)
         and isinstance(value.value, (int, float))
@@ -245,5 +245,5 @@ def _attributes(
                     continue
             known = number(value, names)
             if known is not None or (isinstance(value, ast.Name) and value.id in parameters):
-                scalars[key] = known  # None: given by the constructor's caller, read at run time
+                scalars[key] = known  # None: passed to the constructor, read at run time
     return scalars, submodules

@@ -1,5 +1,5 @@
-"""What the reference computes, as hints for a template's choices: which alternatives there are and
-which is the likeliest."""
+"""Hints for a template's choices from what the reference computes: the alternatives, the likeliest
+first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Hints = Mapping[str, tuple[str, ...]]
 
 
 def packets(task: Task) -> dict[str, int]:
-    """Operator packet -> count: "aten.mean.dim" counts as "aten.mean"."""
+    """Return the count of each operator packet: "aten.mean.dim" counts as "aten.mean"."""
     counts: dict[str, int] = {}
     for name, count in task.operators.items():
         packet = ".".join(name.split(".")[:2])
@@ -24,9 +24,9 @@ def packets(task: Task) -> dict[str, int]:
 
 
 def hints_for(skill: str, program: Program, task: Task) -> Hints:
-    """Hints for a skill by its name, the same for its Triton counterpart; none for a skill that
-    brings its alternatives in ROLES itself. Raises NotReadable when the text shows that the
-    template computes something else."""
+    """Return hints for a skill by its name, the same for its Triton counterpart; none for a skill
+    whose ROLES contain the alternatives. Raises NotReadable when the text shows that the template
+    computes something else."""
     recognizer = _RECOGNIZERS.get(skill.removeprefix("triton_"))
     return recognizer(program, task) if recognizer else {}
 

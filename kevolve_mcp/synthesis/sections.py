@@ -1,4 +1,4 @@
-"""The sections of a context, each from the facts that it shows."""
+"""The sections of a context, each built from the facts that it shows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .wording import log_end, met_line, one_line, quoted, said, settings
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A passage of a knowledge page. why: what led here ("signal memory_bound")."""
+    """A passage of a knowledge page. why: how it was found ("signal memory_bound")."""
 
     page_id: str
     title: str
@@ -59,19 +59,19 @@ def request(
     wanted = {
         "start": (
             f"Submit the starting kernel below ({start.origin if start else 'see below'}), or a "
-            "corrected form of it."
+            "corrected version of it."
         ),
-        "draft": "Write a kernel from the task alone, of another kind than what was tried before.",
+        "draft": "Write a kernel from the task alone, with another approach than those tried.",
         "improve": (
-            f"Make {parents} faster: remove its dominant bottleneck, named below. One idea in a "
-            "step tells what helped; for a plain start the idea may be a new design."
+            f"Make {parents} faster: remove its dominant bottleneck, named below. Try one idea per "
+            "step, so that its effect is clear; for a plain start it may be a new design."
         ),
-        "repair": f"Make {parents} correct: fix the first thing its evaluation reports.",
+        "repair": f"Make {parents} correct: fix the first problem that its evaluation reports.",
         "tune": (
-            f"Choose other values of {parents}'s PARAMS within its TUNABLES; the rest of the text "
-            "stays."
+            f"Choose other values of {parents}'s PARAMS within its TUNABLES; keep the rest of the "
+            "text."
         ),
-        "crossover": f"Join what makes {parents} fast in one kernel.",
+        "crossover": f"Combine what makes {parents} fast in one kernel.",
     }[ask.role]
     why = "it costs nothing to write" if ask.role == "start" else ask.why
     reached = (
@@ -166,8 +166,8 @@ def machine(report: MachineReport | None, target: str, say: Say) -> AskSection |
 
 
 def ranked(signals: Sequence[Signal]) -> list[Signal]:
-    """What stops a kernel comes before what bounds it, and that before details; the evaluator's
-    order otherwise."""
+    """Return signals in order: what makes a kernel fail, then what bounds it, then details;
+    otherwise in the evaluator's order."""
 
     def rank(signal: Signal) -> int:
         family = signal.name.split(".")[0]
@@ -214,7 +214,7 @@ def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say)
         lines.append(f"Dominant: {signals[0].name}: {said(signals[0].message)}")
     if signals[1:]:
         lines.append(
-            "Deferred until that is solved: "
+            "To address afterwards: "
             + "; ".join(
                 f"{s.name} ({said(s.message)})" if s.message else s.name for s in signals[1:]
             )
@@ -266,7 +266,7 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
 def source(node: Node, candidate: Candidate, session: str, say: Say, *, first: bool) -> AskSection:
     rest = say(Action("view", session=session, node=node.id, section="source"))
     key = source_key(node.id)
-    # a text that was had may differ in these alone
+    # a text that was given before may differ only in these
     params = f" (with {settings(node.params)})" if node.params else ""
     title, body = f"Source of {node.id}{params}", _fenced(candidate.source)
     return AskSection(
@@ -287,13 +287,13 @@ def start_source(start: Start | None) -> AskSection | None:
     return AskSection("Starting kernel", body, give=3, least=400, key=START)
 
 
-MOST_LINEAGES, MOST_FAILURES = 4, 8  # told of the rest of the tree
+MOST_LINEAGES, MOST_FAILURES = 4, 8  # shown of the rest of the tree
 
 
 def history(
     nodes: Sequence[Node], elsewhere: Sequence[Node], ask: Ask, session: str, say: Say
 ) -> AskSection | None:
-    """elsewhere: what is told in one line each."""
+    """Return what was tried before. elsewhere: nodes that get a short line each."""
     shown = [n for n in nodes if n.id not in ask.parents]
     if not shown and not elsewhere:
         return None
@@ -345,13 +345,13 @@ _MATERIAL = (
 
 
 def material(text: str) -> str:
-    """What another session worded: quoted line by line under a sentence that says what it is."""
+    """Return another session's text, quoted line by line under a sentence that says what it is."""
     return f"{_MATERIAL}\n{quoted(text)}"
 
 
 def excerpt(passage: Excerpt, rank: int, say: Say) -> AskSection:
-    """One passage; its title names the page, so that the rest can be read. What other sessions
-    worded is quoted."""
+    """Return one passage; its title names the page, so that the rest can be read. Texts of other
+    sessions are quoted."""
     why = f"Found through {passage.why}.\n" if passage.why else ""
     title = f"Known: {one_line(passage.title)} ({passage.page_id})"
     rest = say(Action("read_page", page=passage.page_id))
@@ -362,8 +362,8 @@ def excerpt(passage: Excerpt, rank: int, say: Say) -> AskSection:
 
 
 def similar(kernel: SimilarStart, rank: int, say: Say) -> AskSection:
-    """A kernel of another session: its text is somebody else's, so it is quoted and said to be
-    material only."""
+    """Return a kernel of another session. Its text is foreign, so it is quoted and marked as
+    reference material."""
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
     alike = "" if kernel.similarity is None else f" The tasks are {share(kernel.similarity)} alike."
     made_on = one_line(device(kernel.device), 160)
@@ -384,12 +384,12 @@ def similar(kernel: SimilarStart, rank: int, say: Say) -> AskSection:
 def answer(ask: Ask, session: str, has_parents: bool, say: Say) -> AskSection:
     submit, check = Action("submit", session=session, ask=ask.id), Action("check", session=session)
     reply = (
-        f"Answer with {say(submit)}. The hypothesis is the one change and why it helps, the "
-        "predicted speed-up how many times the speed of "
-        f"{'its parent' if has_parents else 'the strongest baseline'}; a rationale may follow. "
-        f"{say(check)} tells whether a text builds and is correct without spending a node."
+        f"Answer with {say(submit)}. The hypothesis states the one change and why it helps; the "
+        "predicted speed-up is the factor over "
+        f"{'its parent' if has_parents else 'the strongest baseline'}; a rationale is optional. "
+        f"{say(check)} tells whether a text builds and is correct without using a node."
     )
-    return AskSection("What to answer", reply, give=1, least=10_000)
+    return AskSection("How to answer", reply, give=1, least=10_000)
 
 
 def rules(language: str, say: Say) -> AskSection:
@@ -405,6 +405,6 @@ def rules(language: str, say: Say) -> AskSection:
 
 
 def _fenced(text: str) -> str:
-    # longer than any fence in the text, so that the text cannot close it
+    # longer than any fence in the text, so that the text cannot close the block
     ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{ticks}python\n{text.strip()}\n{ticks}"

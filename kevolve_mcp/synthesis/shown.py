@@ -1,7 +1,7 @@
-"""What an author has been given before, so that it is referred to and not repeated.
+"""What an author was given before, so that asks refer to it instead of repeating it.
 
-An ask's text ends with a line that names what it holds in full; the same keys are stored with the
-ask. Pure.
+An ask's text ends with a line that names its full contents; the same keys are stored with the ask.
+Pure functions.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from kevolve_mcp.actions import Action, Say
 
 from .layout import AskSection
 
-OWN = ""  # in place of an ask: the author wrote it itself
-LEARNED = "skills/learned/"  # ids of pages that searches of this home have written
+OWN = ""  # in place of an ask: the author itself wrote the text
+LEARNED = "skills/learned/"  # prefix of the ids of skills that searches of this home learned
 
 
 def source_key(node: str) -> str:
@@ -28,9 +28,9 @@ START = "starting kernel"
 
 
 def line(keys: Iterable[str]) -> str:
-    """The last line of an ask that holds these; "" for none."""
+    """Return the last line of an ask with these contents, "" for none."""
     named = ", ".join(keys)
-    return f"Given above, and only referred to in later asks: {named}." if named else ""
+    return f"Given above; later asks only refer to it: {named}." if named else ""
 
 
 def references(
@@ -40,8 +40,8 @@ def references(
     session: str,
     say: Say,
 ) -> AskSection | None:
-    """In place of the sections and pages that an author `had` (key -> id of the ask that held it,
-    or OWN): where they stand."""
+    """Return where to find the sections and pages that an author `had` (key -> id of the ask that
+    contained it, or OWN)."""
     own, by_ask = list[AskSection](), dict[str, list[AskSection]]()
     for section in sections:
         if had[section.key] == OWN:
@@ -55,7 +55,7 @@ def references(
     ]
     if own:
         lines.append(
-            f"- handed in by you: {'; '.join(s.title for s in own)}. " + _again(own, own[0].rest)
+            f"- submitted by you: {'; '.join(s.title for s in own)}. " + _again(own, own[0].rest)
         )
     known = [f"{page} (ask {had[page_key(page)]})" for page in pages]
     if known:
@@ -69,6 +69,6 @@ def references(
 
 
 def _again(sections: list[AskSection], otherwise: str) -> str:
-    """The call that shows them again: that of a single one where it has its own."""
+    """The call that shows them again: for a single section its own, if it has one."""
     call = sections[0].rest if len(sections) == 1 and sections[0].rest else otherwise
     return f"{call} shows {'it' if len(sections) == 1 else 'them'} again."

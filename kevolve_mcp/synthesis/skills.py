@@ -1,4 +1,4 @@
-"""Skills turned into candidates without a model: match a skill's pattern to a task, bind the
+"""Turning skills into candidates without a model: match a skill's pattern to a task, bind the
 template's roles, write the file.
 
 The pattern of a skill (front matter):
@@ -34,7 +34,7 @@ from .recognize import hints_for, packets
 
 @dataclass(frozen=True)
 class Instantiation:
-    """One candidate made from a template. note: how its roles were bound."""
+    """One candidate made from a template. note: the binding of its roles."""
 
     candidate: Candidate
     skill: str
@@ -44,20 +44,21 @@ class Instantiation:
 
 @dataclass(frozen=True)
 class Instantiations:
-    """found: the likeliest first. reason: why there is none, "" otherwise."""
+    """The candidates made from a skill. found: the likeliest first. reason: why there are none, ""
+    otherwise."""
 
     found: tuple[Instantiation, ...]
     reason: str = ""
 
 
 def skill_name(skill: Skill) -> str:
-    """ "skills/row_normalization" -> "row_normalization"; those that searches taught keep their
-    folder: "learned/one_pass"."""
+    """Return a skill's name: "row_normalization" for "skills/row_normalization"; learned skills
+    keep their folder: "learned/one_pass"."""
     return skill.id.removeprefix("skills/")
 
 
 def foreign(skill: Skill, target: str, language: str) -> str:
-    """Why the skill is for another language or target; "" when it is for this one."""
+    """Return why the skill is for another language or target, "" when it is for this one."""
     page = skill.page
     if page.languages and language not in page.languages:
         return f"it is written in {', '.join(page.languages)}"
@@ -68,7 +69,7 @@ def foreign(skill: Skill, target: str, language: str) -> str:
 
 
 def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
-    """Why the skill's pattern does not fit the task; "" when it fits."""
+    """Return why the skill's pattern does not fit the task, "" when it fits."""
     if why := foreign(skill, target, language):
         return why
     ran = set(packets(task))
@@ -90,12 +91,12 @@ def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
     if dtypes := _words(skill, "dtypes"):
         for spec in (s for c in task.visible_cases for s in c.inputs):
             if spec.dtype not in dtypes:
-                return f"an input is {spec.dtype}; it knows {', '.join(dtypes)}"
+                return f"an input is {spec.dtype}; it supports {', '.join(dtypes)}"
     return ""
 
 
 def instantiate(skill: Skill, task: Task, target: str, language: str) -> Instantiations:
-    """Candidates for the task from every template of the skill."""
+    """Return candidates for the task from every template of the skill."""
     reason = mismatch(skill, task, target, language) or (
         "" if skill.templates else "it has no kernel template"
     )

@@ -24,8 +24,8 @@ class Start:
 
 @dataclass(frozen=True)
 class SimilarStart:
-    """The best kernel of a task that computes something similar. place: session and node,
-    "scale-7f3a n12". similarity: 0..1."""
+    """The best kernel of a similar task. place: session and node, "scale-7f3a n12". similarity:
+    0..1."""
 
     task: str
     candidate: Candidate
@@ -38,9 +38,9 @@ class SimilarStart:
 
 @dataclass(frozen=True)
 class Starts:
-    """found: in the order in which they should be tried. notes: one line for each source that gave
-    nothing though it is of this target and language, with the reason; when nothing at all was found
-    the last note says what to do."""
+    """The starting kernels found. found: in the order to try them. notes: one line with the reason
+    for each source of this target and language that gave none; if no start was found, the last note
+    says what to do."""
 
     found: tuple[Start, ...]
     notes: tuple[str, ...] = ()
@@ -57,14 +57,14 @@ def find_starts(
     per_skill: int = 2,
     limit: int = 6,
 ) -> Starts:
-    """The user's file first, then at most `per_skill` instantiations of each matching skill, then
-    similar tasks' kernels as they are (they rarely fit unchanged, but show what worked); equal
-    texts once, `limit` in all. Before them all: those that have the TUNABLES of a similar task's
-    kernel, with the parameters that were best there."""
+    """Find starting kernels: the user's file first, then at most `per_skill` instantiations of each
+    matching skill, then similar tasks' kernels unchanged (they rarely fit, but show what worked);
+    equal texts once, `limit` in all. Before all of them come starts with the TUNABLES of a similar
+    task's kernel, with the parameters that were best there."""
     starts: list[Start] = []
     notes: list[str] = []
     if user is None:
-        notes.append("no kernel of the user was given")
+        notes.append("the user gave no kernel")
     else:
         starts.append(Start(user, USER_FILE, "given when the session was opened"))
     for skill in skills:
@@ -89,12 +89,12 @@ def find_starts(
                 )
             )
     if not similar:
-        notes.append("no earlier session holds a kernel of a similar task")
+        notes.append("no earlier session has a kernel for a similar task")
     unique = _unique(_experienced(starts, similar))
     if not unique:
         notes.append(
-            "no starting kernel was found: give one, or write the first one from the template, "
-            "beginning with a plain correct kernel"
+            "no starting kernel was found: give one, or write a plain correct kernel from the "
+            "template"
         )
     if len(unique) > limit:
         notes.append(f"{len(unique) - limit} further starting kernels were left out")
@@ -102,8 +102,8 @@ def find_starts(
 
 
 def _experienced(starts: Sequence[Start], similar: Sequence[SimilarStart]) -> list[Start]:
-    """First the starts that have the form of a similar task's kernel, with the parameters that were
-    best there; a skill's own parameters are then left to the search."""
+    """The starts that have the TUNABLES of a similar task's kernel, with the parameters that were
+    best there; the search may still try the skill's own parameters."""
     informed = [_informed(start, similar) for start in starts]
     rest = [
         s

@@ -1,5 +1,5 @@
-"""A candidate file to fill in: correct in form by construction, with the task's own constructor and
-names; and the rules of that form in words, which prompts share."""
+"""A candidate file to fill in, of the right form and with the task's own constructor and names; and
+the rules of that form in words, for prompts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LANGUAGES = ("cpp", "triton", "cuda")
 
 
 def template_candidate(task: Task, language: str = "cpp") -> Candidate:
-    """A file in the candidate format for this task. It builds and runs, but computes nothing yet:
-    the places to fill carry comments, and it fails verification until they are filled. Raises
+    """Return a file in the candidate format for this task. It builds and runs, but computes nothing
+    yet: comments mark the places to fill in, and it fails verification until then. Raises
     UsageError for a language without a template."""
     if language not in LANGUAGES:
         raise UsageError(
@@ -72,7 +72,7 @@ def _model(program: Program | None, names: tuple[str, ...], call: str) -> str:
             return program.wrapped(call)
         except NotReadable as error:
             note = (
-                f"        # {error}; write the constructor so that parameters carry the "
+                f"        # {error}; write the constructor so that parameters have the "
                 "reference's names\n"
             )
             init = program.init
@@ -136,7 +136,7 @@ def _cpp(task: Task, names: list[str]) -> str:
     passed = [*(f"{n}.contiguous()" for n in names), *outs, "out0.numel()"]
     lines = [
         (
-            "# The choices of a parameter search, and the present ones; each reaches the C++ text "
+            "# The choices for parameter search, and the current ones; each reaches the C++ text "
             "as a macro or a flag."
         ),
         'TUNABLES = {"UNROLL": [1, 2, 4, 8], "WIDTH": [256, 512]}',
@@ -180,7 +180,7 @@ def _cuda(task: Task, names: list[str]) -> str:
     arguments = ", ".join([*(f"{n}.contiguous()" for n in names), *outs, "out0.numel()"])
     lines = [
         (
-            "# The choices of a parameter search, and the present ones; each reaches the CUDA text "
+            "# The choices for parameter search, and the current ones; each reaches the CUDA text "
             "as a macro."
         ),
         'TUNABLES = {"THREADS": [64, 128, 256, 512, 1024]}',
@@ -261,20 +261,20 @@ _COMMON = (
         "task's `Model` (or `kernel(*inputs)` for a task that defines `reference`)."
     ),
     (
-        "Parameters carry the names of the reference's; their values are copied in and change "
-        "between calls: keep no packed copy."
+        "Parameters have the reference's names; their values are copied in and change between "
+        "calls, so keep no packed copy."
     ),
     (
         "Inputs are read-only; outputs are allocated by forward, with the reference's shapes and "
         "dtypes."
     ),
     (
-        "The framework may allocate, view and hand over; computing with its operators instead of "
-        "the kernel needs a review (F = 0)."
+        "The framework may allocate, make views and pass tensors; computing with its operators "
+        "instead of the kernel needs a review (F = 0)."
     ),
     (
         'Literal TUNABLES = {"NAME": [choices]} and PARAMS = {"NAME": choice} let parameters be '
-        "searched without rewriting; name the ones that change the algorithm in STRUCTURE = "
+        "searched without rewriting; list those that change the algorithm in STRUCTURE = "
         '["NAME"].'
     ),
 )
@@ -305,5 +305,5 @@ _BY_LANGUAGE = {
 
 
 def format_rules(language: str) -> tuple[str, ...]:
-    """One sentence for each rule; a language without rules of its own has the common ones."""
+    """Return one sentence for each rule; a language without its own rules has the common ones."""
     return (*_COMMON, *_BY_LANGUAGE.get(language, ()))

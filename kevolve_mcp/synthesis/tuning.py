@@ -1,12 +1,12 @@
 """The next parameters of a candidate: informed points first, then Optuna's TPE over TUNABLES,
 rebuilt at every ask.
 
-Informed are the last choices of all lists together, and the neighbours of the best point so far: a
-budget of a dozen evaluations is spent before a model has learnt anything. No study is kept: the
-tree is the only truth, and the same seed and history give the same answer in any process. TPE
-repeats itself, so what was tried is refused by digest; after some repetitions a random unseen point
-is taken; when every point was tried, TuningExhausted. Without Optuna the choice is random among the
-unseen points, and `Choice.method` says so.
+Informed points are the last choices of all lists together, and the neighbours of the best point so
+far: a budget of a dozen evaluations is spent before a model has learnt anything. No study is kept:
+it is rebuilt from the tree, and the same seed and history give the same answer in any process. TPE
+repeats itself, so tried points are refused by digest; after some repetitions a random unseen point
+is taken; when every point was tried, TuningExhausted is raised. Without Optuna the choice is random
+among the unseen points, and `Choice.method` says so.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from kevolve_mcp.errors import Conflict, UsageError
 
 from .ask import HistoryRow, short, structure_digest
 
-REPETITIONS = 32  # asks of the sampler before a random unseen point is taken
-# finished attempts of a structure before the model is asked: below it the sampler draws at random
-# anyway
+REPETITIONS = 32  # draws from the sampler before a random unseen point is taken
+# finished attempts of a structure before the sampler is used: with fewer it draws at random anyway
 WARM_UP = 6
-DEAD_AFTER = 2  # failures of a choice that never worked, before it goes to the end of the queue
+DEAD_AFTER = 2  # failures of a choice that never worked, before it is tried last
 SCAN_LIMIT = 200_000  # points listed one by one; larger spaces are sampled
 
 Dead = frozenset[tuple[str, str]]  # names with choices, as JSON
@@ -43,9 +42,9 @@ class TuningExhausted(Conflict):
 
 @dataclass(frozen=True)
 class Choice:
-    """params: the whole PARAMS literal of the child. method: "corner", "neighbour", "tpe",
-    "random", or "random (optuna is not installed)". unseen: how many combinations are untried after
-    this one."""
+    """A choice of parameters. params: the whole PARAMS literal of the child. method: "corner",
+    "neighbour", "tpe", "random", or "random (optuna is not installed)". unseen: the number of
+    untried combinations after this one."""
 
     candidate: Candidate
     params: Params
@@ -62,12 +61,12 @@ def next_choice(
     fixed: frozenset[str] = frozenset(),
     use_optuna: bool = True,
 ) -> Choice:
-    """The next parameters for `candidate`'s text.
+    """Return the next parameters for `candidate`'s text; deterministic in its arguments.
 
-    history: finished attempts; those of other structures are ignored. ahead: how many other answers
-    are on their way, so that authors who work at once do not all propose the same. fixed: names
-    that keep their value. Deterministic in its arguments. Raises UsageError without TUNABLES or
-    with PARAMS that lack a name, TuningExhausted when nothing is left.
+    history: finished attempts; those of other structures are ignored. ahead: the number of other
+    answers in progress, so that concurrent authors do not all propose the same. fixed: names that
+    keep their value. Raises UsageError without TUNABLES or if PARAMS lacks a name, TuningExhausted
+    when nothing is left.
     """
     tunables = candidate.tunables()
     params = candidate.params()
@@ -135,12 +134,12 @@ def _check(tunables: Tunables, params: Params) -> None:
     if missing:
         raise UsageError(
             f"PARAMS lacks {missing[0]!r}, which TUNABLES names",
-            f"Give each tunable its present value: {example}.",
+            f"Give each tunable its current value: {example}.",
         )
 
 
 def _distinct(choices: Sequence[ParamValue]) -> tuple[ParamValue, ...]:
-    """Choices by their text: 1, 1.0 and True are three choices."""
+    """Choices that differ in their text: 1, 1.0 and True are three choices."""
     return tuple({json.dumps(c): c for c in choices}.values())
 
 
@@ -149,8 +148,8 @@ def _key(params: Params) -> str:
 
 
 def _inside(known: Params, tunables: Tunables, fixed: frozenset[str], params: Params) -> bool:
-    """Whether a tried point belongs to the space: fixed names as here, the others among the
-    choices."""
+    """Whether a tried point belongs to the space: fixed names have the same value, the others one
+    of the choices."""
     for name, value in known.items():
         choices = [params[name]] if name in fixed or name not in tunables else tunables[name]
         if json.dumps(value) not in {json.dumps(c) for c in choices}:
@@ -161,9 +160,9 @@ def _inside(known: Params, tunables: Tunables, fixed: frozenset[str], params: Pa
 def _informed(
     space: Tunables, rows: Sequence[HistoryRow], params: Params, dead: Dead
 ) -> Iterator[tuple[Params, str]]:
-    """What to try before a model knows anything: the last choice of every list together, since
-    authors write the cautious choice first; then coordinate descent, each tunable of the best point
-    one choice further either way, in the text's order."""
+    """Points to try before a model has learnt anything: the last choice of every list together,
+    since authors write the cautious choice first; then coordinate descent, moving each tunable of
+    the best point one choice in either direction, in the text's order."""
     if not space:
         return
     yield {name: choices[-1] for name, choices in space.items()}, "corner"
@@ -181,7 +180,7 @@ def _informed(
 
 
 def _dead(space: Tunables, rows: Sequence[HistoryRow]) -> Dead:
-    """(name, choice as JSON) that were tried at least DEAD_AFTER times and never in a correct
+    """The (name, choice as JSON) that were tried at least DEAD_AFTER times, never in a correct
     candidate."""
     tries: dict[tuple[str, str], list[bool]] = {}
     for row in rows:
@@ -199,10 +198,10 @@ def _dead(space: Tunables, rows: Sequence[HistoryRow]) -> Dead:
 def _unseen_points(
     space: Tunables, rng: random.Random, points: int, dead: Dead
 ) -> Iterator[Params]:
-    """Random points, those with a dead choice last; of a small space every point exactly once."""
+    """Random points, those with a dead choice last; in a small space every point exactly once."""
     names = list(space)
     if points > SCAN_LIMIT:
-        for _ in range(10_000):  # of so large a space nearly every draw is new
+        for _ in range(10_000):  # in such a large space nearly every draw is new
             yield {n: rng.choice(choices) for n, choices in space.items()}
         return
     listed = [
@@ -226,12 +225,12 @@ def _optuna() -> Any | None:
 def _tpe(
     space: Tunables, rows: Sequence[HistoryRow], params: Params, seed: int, fixed: frozenset[str]
 ) -> Iterator[Params] | None:
-    """Proposals of a fresh study that was told all finished attempts; None without Optuna."""
+    """Proposals of a new study that knows all finished attempts; None without Optuna."""
     optuna = _optuna()
     if optuna is None or not space:
         return None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # strings: what Optuna stores unchanged
+    # strings, which Optuna stores unchanged
     encoded = {n: {json.dumps(c): c for c in choices} for n, choices in space.items()}
     distributions = {
         n: optuna.distributions.CategoricalDistribution(list(e)) for n, e in encoded.items()
@@ -244,7 +243,7 @@ def _tpe(
             full[n] != params[n] for n in fixed & full.keys()
         ):
             continue
-        # a failure counts as the worst value, so that the model keeps away from its region
+        # a failure counts as the worst value, so that the model avoids its region
         value = row.fitness if row.status == "correct" else 0.0
         if value is not None:
             trials.append(

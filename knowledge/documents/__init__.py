@@ -1,9 +1,9 @@
-"""A person's own documents: manuals and guides of an accelerator, registered for its target, read
-where they lie and searched as passages.
+"""A user's own documents: manuals and guides of an accelerator, registered for its target, read in
+place and searched as passages.
 
-Registrations and what is derived stand in KEvolve's home; the documents stay in their folder and
-are only ever read. Their text is cleaned of what cannot be seen, bounded, and quoted line by line
-wherever it is shown.
+Registrations and derived data are in KEvolve's home; the documents stay in their folder and are
+only read. Invisible characters are removed from their text, its length is limited, and it is quoted
+line by line wherever it is shown.
 """
 
 from .collection import Documents

@@ -1,5 +1,5 @@
-"""Text of strangers made harmless for terminals and models: what cannot be seen goes, what is shown
-cannot pass for ours."""
+"""Making foreign text harmless for terminals and models: invisible characters are removed, and what
+is shown cannot look like our own text."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _HIDDEN = frozenset(
 
 
 def clean(text: str) -> str:
-    """Without escape sequences, control, invisible and direction characters; lines end with one
-    kind of line end and have at most MAX_LINE characters. Tabs stay, ligatures become letters."""
+    """Return the text without escape sequences, control, invisible and direction characters, with
+    uniform line ends and lines of at most MAX_LINE characters. Tabs stay, ligatures become
+    letters."""
     if not text.isascii():
         text = _LIGATURES.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     text = _LINE_END.sub("\n", _ESCAPE.sub("", text))
@@ -38,20 +39,20 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Clean, on one line, at most `limit` characters."""
+    """Return clean text on one line of at most `limit` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def plain(text: str) -> str:
-    """Lower case letters and digits, one space before each word and one at the end: " word" then
-    stands for what begins with it."""
+    """Return lower case letters and digits with one space before each word and one at the end, so
+    that " word" finds words that begin with it."""
     return " " + " ".join(_WORD.findall(text.lower())) + " "
 
 
 def quoted(text: str) -> str:
-    """Each line behind "> ", so that none can pass for a line of ours: neither "Next: …" nor a
-    heading nor a fence."""
+    """Return the text with each line after "> ", so that none can look like one of ours, such as
+    "Next: …", a heading or a fence."""
     return "".join(f"> {line}".rstrip() + "\n" for line in text.splitlines())
 
 

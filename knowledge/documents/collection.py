@@ -1,5 +1,5 @@
-"""All registered folders of documents: adding, listing and removing them, finding passages for a
-target and showing them."""
+"""All registered folders of documents: adding, listing and removing them, and finding and showing
+passages for a target."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .registration import Source, check_name, forget, register, reviewed, source
 from .upkeep import NAMED, Kept, Upkeep
 from .views import PREFIX, Listed, Registered, as_page, listed, shown
 
-MAX_HITS = 10  # passages in one answer: the library's own pages stay in it
+MAX_HITS = 10  # passages in one answer, to leave room for the library's own pages
 PER_DOCUMENT = 4
 OF_ONE_FOLDER = 25
 RECHECK_S = 2.0
@@ -42,7 +42,7 @@ class Documents:
     """The registrations below `home` (a folder of KEvolve's home; it need not exist). Safe for
     several threads and processes.
 
-    recheck_s: for so long after a look at its files a folder counts as unchanged.
+    recheck_s: how long a folder counts as unchanged after its files were checked.
     """
 
     def __init__(self, home: Path, recheck_s: float = RECHECK_S) -> None:
@@ -57,9 +57,9 @@ class Documents:
         name: str = "",
         progress: Callable[[str], None] = lambda path: None,
     ) -> Registered:
-        """Register a folder, or read it again. name: of the registration; by default the target's.
-        progress: told each path that is read. Raises DocumentError; then nothing is registered that
-        was not before."""
+        """Register a folder, or read it again. name: of the registration; default: the target's.
+        progress: called with each path that is read. Raises DocumentError and then registers
+        nothing new."""
         target = target_of(vendor, arch)
         name = check_name(name or target.replace(":", "-"))
         folder = folder.expanduser().absolute()
@@ -73,9 +73,9 @@ class Documents:
         if old and (old.folder, old.target) != (source.folder, target):
             raise DocumentError(
                 f"{name!r} is registered for {old.target} with the folder {old.folder}.",
-                "Choose another name, or remove that first.",
+                "Choose another name, or remove that registration first.",
                 Action("give", setting="name"),
-                Action("remove_documents", "forgets it", name=name),
+                Action("remove_documents", "removes it", name=name),
             )
         with _taught(source):
             labels = reviewed(source) if old else {}
@@ -86,8 +86,7 @@ class Documents:
                 forget(source)
                 reasons = "; ".join(f"{d.path}: {d.problem}" for d in state.documents[:NAMED])
                 raise DocumentError(
-                    f"{folder} holds no document that can be "
-                    f"read{f': {reasons}' if reasons else '.'}",
+                    f"{folder} has no readable document{f': {reasons}' if reasons else '.'}",
                     "Documents are .md, .adoc, .rst, .txt, .html and .pdf files.",
                 )
             register(source, {d.path: labels.get(d.path, d.proposed) for d in readable})
@@ -95,7 +94,7 @@ class Documents:
         return self._described(source)
 
     def remove(self, name: str) -> Registered:
-        """Forget a registration; the documents stay where they are. Raises PageNotFound,
+        """Remove a registration; the documents stay where they are. Raises PageNotFound,
         DocumentError."""
         source = self._source(name)
         with _taught(source):
@@ -104,7 +103,7 @@ class Documents:
         return Registered(source.name, source.target, source.folder, source.review)
 
     def registered(self) -> tuple[tuple[Registered, ...], tuple[str, ...]]:
-        """All registrations, and what is wrong with those that cannot be read."""
+        """Return all registrations, and what is wrong with unreadable ones."""
         found, problems = sources(self.home)
         return tuple(self._described(source) for source in found), problems
 
@@ -115,8 +114,8 @@ class Documents:
         target: str = "",
         families: Sequence[str] = (),
     ) -> PassageHits:
-        """Passages for the target that words or signals lead to. What cannot be read is named in
-        the notes; nothing is raised for it."""
+        """Return passages for the target that words or signals lead to. Unreadable documents are
+        named in the notes, not raised."""
         found, notes = sources(self.home)
         words, hints = [term for term in terms if term not in signals], words_of(signals)
         if not words and not hints:
@@ -143,16 +142,16 @@ class Documents:
         )
 
     def targets(self) -> tuple[str, ...]:
-        """Those that documents are registered for."""
+        """Return the targets for which documents are registered."""
         return tuple(dict.fromkeys(source.target for source in sources(self.home)[0]))
 
     def names(self, page_id: str) -> bool:
-        """Whether it is the id of a document or passage, there or not."""
+        """Return whether an id has the form of a document or passage id, existing or not."""
         return page_id.startswith(PREFIX)
 
     def page(self, page_id: str) -> Page:
-        """A passage ("documents/NAME/FILE@7"), or a document whole ("documents/NAME/FILE"). Raises
-        PageNotFound."""
+        """Return a passage ("documents/NAME/FILE@7") or a whole document ("documents/NAME/FILE").
+        Raises PageNotFound."""
         name, _, rest = page_id.removeprefix(PREFIX).partition("/")
         source = self._source(name)
         wanted = _PASSAGE.fullmatch(rest)
@@ -204,10 +203,10 @@ class Documents:
 def _matches(
     source: Source, words: Sequence[str], hints: Sequence[str], kept: Kept
 ) -> list[tuple[Page, PassageMatch]]:
-    """Each passage of the folder that fits, as a page that can be shelved."""
+    """Each matching passage of the folder, as a page that can be ranked with the others."""
     found = []
     for match in kept.index.search(words, hints, OF_ONE_FOLDER) if kept.index else ():
-        if match.slug not in kept.documents:  # another process has read it since
+        if match.slug not in kept.documents:  # another process has changed it since
             continue
         document = kept.documents[match.slug]
         page = as_page(source, document, kept.about(match.slug), "", match.number)
@@ -216,8 +215,7 @@ def _matches(
 
 
 def _spread(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The best, not more than PER_DOCUMENT of one document while others have some, and MAX_HITS in
-    all."""
+    """The best MAX_HITS hits, at most PER_DOCUMENT of one document while others have some."""
     counts = Counter[str]()
     first, later = list[Hit](), list[Hit]()
     for hit in hits:
@@ -230,7 +228,7 @@ def _spread(hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 @contextmanager
 def _taught(source: Source) -> Iterator[None]:
-    """What the machine refuses, in words. Raises DocumentError."""
+    """Turn errors of files and databases into DocumentError."""
     try:
         yield
     except Timeout:
@@ -241,5 +239,5 @@ def _taught(source: Source) -> Iterator[None]:
     except (OSError, sqlite3.OperationalError) as error:
         raise DocumentError(
             f"{source.place} cannot be written: {error}.",
-            "KEVOLVE_HOME must be a folder of yours on a local disk with room left.",
+            "KEVOLVE_HOME must be a writable folder on a local disk with free space.",
         ) from error

@@ -7,12 +7,12 @@ from itertools import accumulate
 
 WORDS = 28
 CHARACTERS = 400
-ENDING = 3  # letters at the end of a longer word that may differ, as by its stem
+ENDING = 3  # letters at the end of a longer word that may differ, as with stemming
 
 
 def excerpt(text: str, terms: Sequence[str]) -> str:
-    """The WORDS words in which most of the terms' beginnings stand, on one line of at most
-    CHARACTERS."""
+    """Return the WORDS consecutive words that contain most beginnings of the terms, on one line of
+    at most CHARACTERS."""
     words = text.split()
     beginnings = tuple(term.lower()[: max(4, len(term) - ENDING)] for term in terms if term)
     matched = accumulate(

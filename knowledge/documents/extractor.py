@@ -1,5 +1,5 @@
-"""The reader's process: turns one file after the other into text, under limits of memory and time
-that it cannot lift.
+"""The reader process: turns one file after another into text, under limits of memory and time that
+it cannot lift.
 
 A line of JSON in, {"path": …, "kind": "html"}; a line of JSON out, {"text": …} or {"problem": …}.
 """
@@ -18,7 +18,7 @@ MEMORY = 3 << 30  # bytes of address space
 
 
 def main() -> None:
-    """Until stdin ends."""
+    """Answer requests until stdin ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -35,8 +35,8 @@ def _answer(path: Path, kind: str) -> dict[str, str]:
     except OSError as error:
         return {"problem": error.strerror or str(error)}
     except (MemoryError, RecursionError):
-        return {"problem": "reading it takes more memory than a document may have"}
-    # libraries that read hostile files raise anything; the owner of the file is told
+        return {"problem": "reading it takes more memory than allowed"}
+    # libraries may raise anything on hostile files; the user gets the message
     except Exception as error:
         return {"problem": f"reading it failed ({type(error).__name__}: {str(error)[:100]})"}
 

@@ -1,5 +1,5 @@
-"""Which files of a folder are documents, and why the others are not. Nothing outside the folder is
-read, nothing that is no plain file."""
+"""Which files of a folder are documents, and why the others are not. Only regular files inside the
+folder are read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class File:
-    """path: below the folder, with /. signature: changes when the content may have changed.
+    """A file. path: below the folder, with /. signature: changes when the content may have changed.
     problem: why it cannot be read, "" if it can."""
 
     path: str
@@ -31,9 +31,9 @@ class File:
 
 
 def walk(folder: Path) -> tuple[File, ...]:
-    """The documents below `folder`, by path; hidden files and folders and files of other kinds are
-    left out. Links are not followed: a file is read under its own name, and only if it lies in the
-    folder. Raises OSError when the folder cannot be listed."""
+    """Return the documents below `folder`, by path, without hidden files and folders and files of
+    other kinds. Links are not followed: a file is only read under its own name inside the folder.
+    Raises OSError when the folder cannot be listed."""
     found: list[File] = []
     for entry in _entries(str(folder)):
         kind = KINDS.get(os.path.splitext(entry.name)[1].lower())
@@ -46,7 +46,7 @@ def walk(folder: Path) -> tuple[File, ...]:
                     path,
                     kind,
                     "",
-                    f"the folder holds more than {MAX_FILES} documents; this one and the rest are "
+                    f"the folder has more than {MAX_FILES} documents; this one and the rest are "
                     "not read",
                 )
             )
@@ -56,8 +56,8 @@ def walk(folder: Path) -> tuple[File, ...]:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a plain file. Raises OSError, also for a link, a pipe, a device and more than
-    MAX_BYTES."""
+    """Return the bytes of a regular file. Raises OSError, also for a link, a pipe, a device and
+    more than MAX_BYTES."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -69,8 +69,8 @@ def read(path: Path) -> bytes:
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """All entries below the folder that are not folders. A folder below it that cannot be listed
-    counts as empty."""
+    """All entries below the folder that are not folders. An unreadable subfolder counts as
+    empty."""
     waiting = [folder]
     while waiting:
         here = waiting.pop()
@@ -102,5 +102,5 @@ def _look(entry: os.DirEntry[str], path: str, kind: str) -> File:
     if found.st_size > MAX_BYTES:
         return File(path, kind, signature, f"larger than {MAX_BYTES >> 20} MiB; split it")
     if not path.isprintable():
-        return File(path, kind, signature, "its name holds signs that cannot be printed; rename it")
+        return File(path, kind, signature, "its name has unprintable characters; rename it")
     return File(path, kind, signature)

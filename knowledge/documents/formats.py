@@ -1,5 +1,5 @@
-"""HTML and PDF as Markdown: headings, paragraphs, code. Runs in the reader's process
-(extractor.py), since such files can be made to hurt."""
+"""HTML and PDF as Markdown: headings, paragraphs, code. Runs in the reader process (extractor.py),
+since such files may be malicious."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _LOOKS_LIKE_OURS = re.compile(r"^(?=#|```|~~~)", re.MULTILINE)
 
 
 class Unreadable(Exception):
-    """Why a file gives no text, in words for its owner."""
+    """A file without readable text; the message for the user says why."""
 
 
 def html(data: bytes) -> str:
-    """The visible text with its headings. Raises Unreadable."""
+    """Return the visible text with its headings. Raises Unreadable."""
     try:
         from bs4 import BeautifulSoup, Comment, Tag
     except ImportError:
-        raise Unreadable(f"HTML needs a library that is not here: {MISSING}") from None
+        raise Unreadable(f"HTML needs a library that is not installed: {MISSING}") from None
     soup = BeautifulSoup(data, "html.parser")
     for tag in soup.find_all(_DROPPED) + soup.find_all(hidden=True):
         if not tag.decomposed:
@@ -69,13 +69,13 @@ def html(data: bytes) -> str:
 
 
 def pdf(data: bytes) -> str:
-    """The text of each page below its number and the entries of the table of contents that lead
-    there. Raises Unreadable."""
+    """Return the text of each page below its number and the entries of the table of contents for
+    it. Raises Unreadable."""
     try:
         import pypdf
         from pypdf.errors import PyPdfError
     except ImportError:
-        raise Unreadable(f"PDF needs a library that is not here: {MISSING}") from None
+        raise Unreadable(f"PDF needs a library that is not installed: {MISSING}") from None
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -100,11 +100,11 @@ def pdf(data: bytes) -> str:
         RecursionError,
         ArithmeticError,
     ) as error:
-        raise Unreadable(f"not a PDF that can be read ({type(error).__name__})") from error
+        raise Unreadable(f"not a readable PDF ({type(error).__name__})") from error
     except ImportError:
         raise Unreadable("it is encrypted in a way that needs the library cryptography") from None
     if size < 20:
-        raise Unreadable("it holds no text: pages that were scanned need text recognition first")
+        raise Unreadable("it has no text: scanned pages need text recognition first")
     return "\n\n".join(parts)
 
 
@@ -117,5 +117,5 @@ def _outline(reader: Any, entries: list[Any], depth: int) -> Iterator[tuple[int,
 
 
 def _plain(text: str) -> str:
-    """Lines that Markdown would take for headings or fences moved one place to the right."""
+    """The text with lines that Markdown would read as headings or fences indented by one space."""
     return _LOOKS_LIKE_OURS.sub(" ", text)

@@ -1,9 +1,9 @@
-"""The passages of one registered folder in a file of SQLite with its full-text index: derived, so
-it may be lost at any time.
+"""The passages of one registered folder in an SQLite file with a full-text index. The file is
+derived data and may be deleted at any time.
 
-One document is replaced in one transaction: whoever is killed while writing leaves the document as
-it was. A damaged file is never repaired: a new one with the next number takes its place, since
-another process may still have the old one open.
+A document is replaced in one transaction: a process killed while writing leaves it unchanged. A
+damaged file is never repaired: a new one with the next number replaces it, since another process
+may still have the old one open.
 """
 
 from __future__ import annotations
@@ -22,30 +22,32 @@ from .files import File
 from .passages import DocumentPassage
 from .proposing import Labels
 
-FORMAT = 1  # of the file, the cleaning and the cutting: another number, another file
+FORMAT = 1  # of the file, the cleaning and the splitting: another number makes another file
 BUSY_S = 15.0
-MAX_ROWS = 6_000  # passages that one query ranks; what is left out are its most common words
-CANDIDATES = 40  # of them are compared word by word
+MAX_ROWS = 6_000  # passages that one query ranks; its most common words are left out
+CANDIDATES = 40  # passages that are then compared word by word
 _FILE = re.compile(rf"passages-{FORMAT}-(\d+)\.db")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SCHEMA = """
-CREATE TABLE documents (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, slug TEXT UNIQUE NOT NULL, title TEXT NOT NULL, signature TEXT NOT NULL,
-  problem TEXT NOT NULL, signals TEXT NOT NULL, families TEXT NOT NULL, passages INTEGER NOT NULL);
-CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, number INTEGER NOT NULL, heading TEXT NOT NULL, text TEXT NOT NULL,
-  checksum INTEGER NOT NULL);
+CREATE TABLE documents (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL,
+  slug TEXT UNIQUE NOT NULL, title TEXT NOT NULL, signature TEXT NOT NULL, problem TEXT NOT NULL,
+  signals TEXT NOT NULL, families TEXT NOT NULL, passages INTEGER NOT NULL);
+CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, number INTEGER NOT NULL,
+  heading TEXT NOT NULL, text TEXT NOT NULL, checksum INTEGER NOT NULL);
 CREATE UNIQUE INDEX by_document ON passages (document, number);
-CREATE VIRTUAL TABLE words USING fts5 (heading, text, content = 'passages', content_rowid = 'id', tokenize = 'porter unicode61');
-"""  # noqa: E501
+CREATE VIRTUAL TABLE words USING fts5 (heading, text, content = 'passages', content_rowid = 'id',
+  tokenize = 'porter unicode61');
+"""
 
 
 class Damaged(Exception):
-    """The file does not hold what was written. It has to be built anew from the documents."""
+    """The file's content is damaged. It must be rebuilt from the documents."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """What is known of one file. slug: its path as part of an id. problem: why it has no passages,
-    "" if it has. proposed: labels from its words. passages: how many."""
+    """One indexed file. slug: its path as part of an id. problem: why it has no passages, "" if it
+    has. proposed: labels from its words. passages: their number."""
 
     path: str
     slug: str
@@ -58,8 +60,8 @@ class Document:
 
 @dataclass(frozen=True)
 class PassageMatch:
-    """A passage and how well it fits. score: of the text alone, larger is better, comparable within
-    one query and file."""
+    """A passage and how well it matches. score: of the text only; larger is better; comparable
+    within one query and file."""
 
     slug: str
     number: int
@@ -71,21 +73,22 @@ class PassageMatch:
 
 
 class PassageIndex:
-    """Safe for several threads and processes: each call opens the file anew. Every method raises
-    Damaged and sqlite3.OperationalError."""
+    """An index file. Safe for several threads and processes: each call opens the file anew. Every
+    method raises Damaged and sqlite3.OperationalError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def newest(cls, place: Path) -> PassageIndex | None:
-        """The index of a registration's folder, None before the first."""
+        """Return the newest index of a registration's folder, None without one."""
         numbers = _numbers(place)
         return cls(_file(place, numbers[-1])) if numbers else None
 
     @classmethod
     def create(cls, place: Path) -> PassageIndex:
-        """An empty one that takes the place of all others. Only for who holds the folder's lock."""
+        """Create an empty index that replaces all others. The caller must hold the folder's
+        lock."""
         old = _numbers(place)
         path = _file(place, old[-1] + 1 if old else 1)
         building = path.with_suffix(".new")
@@ -100,7 +103,7 @@ class PassageIndex:
         return cls(path)
 
     def documents(self) -> dict[str, Document]:
-        """By path."""
+        """Return the documents by path."""
         with self._open() as db:
             rows = db.execute(
                 "SELECT path, slug, title, signature, problem, signals, families, passages FROM "
@@ -127,7 +130,7 @@ class PassageIndex:
         passages: Sequence[DocumentPassage],
         problem: str = "",
     ) -> None:
-        """Take the file's passages in place of those it had."""
+        """Replace the file's passages."""
         with self._writing() as db:
             known = db.execute(
                 "SELECT id, slug FROM documents WHERE path = ?", (file.path,)
@@ -161,9 +164,10 @@ class PassageIndex:
             )
 
     def passages(self, slug: str, number: int = 0) -> list[DocumentPassage]:
-        """The passage of this number, counted from 1; for 0 all of the document."""
-        query = """SELECT p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
-                   WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""  # noqa: E501
+        """Return the passage of this number, counted from 1; for 0 all of the document."""
+        query = """SELECT p.heading, p.text, p.checksum
+                   FROM passages p JOIN documents d ON d.id = p.document
+                   WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""
         with self._open() as db:
             rows = db.execute(query, (slug, number, number)).fetchall()
         return [
@@ -173,11 +177,11 @@ class PassageIndex:
         ]
 
     def search(self, terms: Sequence[str], hints: Sequence[str], limit: int) -> list[PassageMatch]:
-        """The passages that fit best. terms: of the question; hints: other words that lead to its
-        answer, which do not count as missing where there are terms."""
+        """Return the passages that match best. terms: those of the question; hints: other words
+        that lead to its answer, which do not count as missing where there are terms."""
         asked, also = list(map(_quoted, terms or hints)), list(map(_quoted, hints))
         with self._open() as db:
-            db.execute("BEGIN")  # one state for all that follows, whatever others write
+            db.execute("BEGIN")  # one snapshot for all that follows
             total = db.execute("SELECT count(*) FROM passages").fetchone()[0]
             counts = {term: self._count(db, term) for term in dict.fromkeys([*asked, *also])}
             scores = dict(_best(db, counts))
@@ -188,8 +192,9 @@ class PassageIndex:
                 for term in asked
             ]
             names = list(terms or hints)
-            shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
-                        WHERE p.id IN ({",".join("?" * len(scores))})"""  # noqa: E501
+            shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum
+                        FROM passages p JOIN documents d ON d.id = p.document
+                        WHERE p.id IN ({",".join("?" * len(scores))})"""
             rows = {row[0]: row[1:] for row in db.execute(shown, list(scores))}
         matches = []
         for row in sorted(scores, key=lambda row: -scores[row])[:limit]:
@@ -213,14 +218,14 @@ class PassageIndex:
 
     @staticmethod
     def _count(db: sqlite3.Connection, term: str) -> int:
-        """In how many passages it occurs; what is over MAX_ROWS is not counted on, since it is not
-        ranked."""
+        """The number of passages with a term; counting stops above MAX_ROWS, since such a term is
+        not ranked."""
         some = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
         return int(db.execute(some, (term, MAX_ROWS + 1)).fetchone()[0])
 
     @staticmethod
     def _drop(db: sqlite3.Connection, document: int) -> None:
-        """An index of texts that lie elsewhere has to be told what it held
+        """Delete a document. An external-content index needs the deleted texts
         (https://sqlite.org/fts5.html#external_content_tables)."""
         db.execute(
             "INSERT INTO words (words, rowid, heading, text) SELECT 'delete', id, heading, text "
@@ -266,16 +271,15 @@ class PassageIndex:
 
 
 def _beginning(term: str) -> str:
-    """What a word with the term's stem begins with, nearly; the index itself knows stems, but
-    asking it word by word takes long."""
+    """The approximate beginning of words with the term's stem; the index knows stems, but querying
+    it word by word is slow."""
     words = plain(term).strip()
     return f" {words} " if len(words) < 4 else f" {words[: max(4, len(words) - 3)]}"
 
 
 def _best(db: sqlite3.Connection, counts: dict[str, int]) -> list[tuple[int, float]]:
-    """Rows and scores of CANDIDATES passages: by the rarest terms that occur, as many as may be
-    ranked together. Where all are common there is nothing to rank by: some passages that have all
-    of them, else any."""
+    """Rows and scores of CANDIDATES passages, ranked by as many of the rarest terms as allowed. If
+    all terms are common, they cannot be ranked: some passages with all of them, else any."""
     chosen, rows = list[str](), 0
     for term in sorted(
         (term for term, count in counts.items() if count), key=lambda term: counts[term]
@@ -301,7 +305,7 @@ def _best(db: sqlite3.Connection, counts: dict[str, int]) -> list[tuple[int, flo
 
 
 def _slug(db: sqlite3.Connection, path: str) -> str:
-    """The path with plain signs only, and a number where another has the same."""
+    """The path with plain characters only, and a number if another document has the same."""
     plain = re.sub(r"[^A-Za-z0-9._/-]+", "-", path)
     slug, number = plain, 1
     while db.execute("SELECT 1 FROM documents WHERE slug = ?", (slug,)).fetchone():
@@ -315,7 +319,7 @@ def _checksum(heading: str, text: str) -> int:
 
 
 def _checked(heading: str, text: str, checksum: int) -> bool:
-    """True. Raises Damaged."""
+    """Return True for an undamaged passage. Raises Damaged."""
     if (
         not isinstance(text, str)
         or not isinstance(heading, str)

@@ -1,5 +1,5 @@
-"""A document's text cut into passages: at headings where there are any, else at paragraphs, never
-longer than MAX_PASSAGE."""
+"""Splitting a document's text into passages: at headings if there are any, else at paragraphs, of
+at most MAX_PASSAGE characters."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from .cleaning import clean, one_line
 
-MAX_PASSAGE = 1200  # characters: with its head and heading it fits into one section of an ask
+MAX_PASSAGE = 1200  # characters: with its heading it fits one section of an ask
 MAX_PASSAGES = 50_000  # of one document
 MAX_HEADING = 160
 _UNDERLINE = re.compile(r"([=\-~^*+])\1{2,}")
-_DEPTH = {"=": 1, "-": 2}  # in Markdown; elsewhere the signs that come first are the higher ones
+_DEPTH = {"=": 1, "-": 2}  # in Markdown; elsewhere marks that come first have the higher level
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a kind of text marks headings and code. marked: a heading's line. alone: it does so only
-    behind an empty line or one in brackets. underlined: whether a line of signs below makes one.
-    fence: a line that begins code; the same signs alone end it."""
+    """How a kind of text marks headings and code. marked: a heading's line. alone: only after an
+    empty line or one in brackets. underlined: whether a line of marks below makes a heading. fence:
+    a line that begins code; the same marks alone end it."""
 
     marked: re.Pattern[str] | None
     alone: bool
@@ -50,16 +50,16 @@ FORMS = {
 
 @dataclass(frozen=True)
 class DocumentPassage:
-    """heading: the path of headings to it, "Chapter > Section"; "" before the first. text: without
-    heading, as clean() leaves it."""
+    """One passage. heading: the path of headings to it, "Chapter > Section"; "" before the first.
+    text: without heading, as cleaned by clean()."""
 
     heading: str
     text: str
 
 
 def cut(text: str, form: Form = MARKDOWN) -> tuple[str, tuple[DocumentPassage, ...]]:
-    """The title (first heading, or "") and the passages in order, each with some text. What exceeds
-    MAX_PASSAGES is left out."""
+    """Return the title (first heading, or "") and the passages in order, each with some text;
+    passages beyond MAX_PASSAGES are left out."""
     passages: list[DocumentPassage] = []
     title = ""
     for heading, body in _sections(clean(text).split("\n"), form):
@@ -72,8 +72,8 @@ def cut(text: str, form: Form = MARKDOWN) -> tuple[str, tuple[DocumentPassage, .
 
 
 def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
-    """(path of headings, lines) of each section. A fence that is never closed does not hide the
-    rest: its lines count as text."""
+    """The (path of headings, lines) of each section. An unclosed fence does not hide the rest: its
+    lines count as text."""
     path: list[tuple[int, str]] = []
     body: list[str] = []
     fence = ""
@@ -102,7 +102,7 @@ def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
 
 
 def _heading(line: str, before: list[str], form: Form) -> tuple[str, str, int] | None:
-    """(its signs, heading, how many lines before belong to it), if the line makes one."""
+    """(marks, heading, number of previous lines that belong to it), if the line makes one."""
     if form.marked and (marked := form.marked.fullmatch(line)):
         if (
             form.alone
@@ -129,8 +129,8 @@ def _joined(path: list[tuple[int, str]]) -> str:
 
 
 def _pieces(lines: list[str]) -> Iterator[str]:
-    """Parts of at most MAX_PASSAGE characters, cut before a paragraph where one begins in the
-    second half, else at a line."""
+    """Parts of at most MAX_PASSAGE characters, split before a paragraph if one begins in the second
+    half, else at a line."""
     part: list[str] = []
     size = gap = 0  # gap: lines up to the last paragraph's end
     for line in lines:
@@ -149,6 +149,6 @@ def _pieces(lines: list[str]) -> Iterator[str]:
 
 
 def _text(lines: list[str]) -> str:
-    """The lines without empty ones around them; "" where there is not one letter or digit."""
+    """The lines without empty ones around them; "" without any letter or digit."""
     text = "\n".join(lines).strip("\n")
     return text if re.search(r"\w", text) else ""

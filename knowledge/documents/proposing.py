@@ -1,5 +1,5 @@
 """What a document may be about: signals and operator families proposed from its words, for a person
-to review. Pure."""
+to review; pure functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .cleaning import plain
 from .passages import DocumentPassage
 
 MAX_SIGNALS, MAX_FAMILIES = 5, 4
-LEAST_PASSAGES = 2  # that speak of it, or all of a short document
+LEAST_PASSAGES = 2  # with its words, or all passages of a short document
 LEAST_SHARE = 0.01
-SAMPLE = 500  # passages that are looked at, spread evenly over the document
+SAMPLE = 500  # passages examined, spread evenly over the document
 
 SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
     "memory_bound": ("bandwidth", "prefetch", "cache line", "coalesc", "memory-bound",
@@ -47,8 +47,8 @@ SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
                                      "shared memory", "capacity"),
     "crash.illegal_address": ("address fault", "access fault", "misaligned", "alignment"),
 }  # fmt: skip
-"""Signal -> words of documents that explain it. In proposals a word stands for what begins with it,
-in searches for what has its stem."""
+"""Signal -> words of documents that explain it. In proposals a word matches words that begin with
+it, in searches words with its stem."""
 
 FAMILY_WORDS: dict[str, tuple[str, ...]] = {
     "matmul": ("matrix multipl", "matmul", "gemm", "dot product", "outer product",
@@ -73,23 +73,22 @@ FAMILY_WORDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Labels:
-    """What a document is about: signals, what it says most about first, and operator families."""
+    """What a document is about: signals, the most frequent first, and operator families."""
 
     signals: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
 
 
 def propose(passages: Sequence[DocumentPassage]) -> Labels:
-    """The signals and families whose words occur in the most passages. Equal texts give equal
-    proposals."""
+    """Return the signals and families whose words occur in the most passages. Equal texts give
+    equal proposals."""
     step = -(-len(passages) // SAMPLE) or 1
     texts = [plain(f"{passage.heading} {passage.text}") for passage in passages[::step]]
     return Labels(_most(texts, SIGNAL_WORDS, MAX_SIGNALS), _most(texts, FAMILY_WORDS, MAX_FAMILIES))
 
 
 def words_of(signals: Iterable[str]) -> tuple[str, ...]:
-    """What to look for in documents when somebody asks about these signals; of `a.b` also what `a`
-    has."""
+    """Return the words to search documents for, given signals; `a.b` includes the words of `a`."""
     found = [
         word.strip()
         for name in signals

@@ -1,5 +1,4 @@
-"""Documents as text: plain ones here, HTML and PDF in a process of its own that may take only so
-long."""
+"""Documents as text: plain text here, HTML and PDF in a separate process with a time limit."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ class OutOfTime(Exception):
 
 
 class DocumentReader:
-    """Reads files one after the other. A context manager: its process is started for the first file
-    that needs it."""
+    """A context manager that reads files one after another. Its process is started for the first
+    file that needs it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,8 +45,8 @@ class DocumentReader:
         self._end()
 
     def text(self, path: Path, kind: str, deadline: float) -> str:
-        """kind: "text", "html", "pdf". deadline: on the monotonic clock. Raises Unreadable with the
-        reason, and OutOfTime."""
+        """Return a file's text. kind: "text", "html", "pdf". deadline: on the monotonic clock.
+        Raises Unreadable with the reason, and OutOfTime."""
         if kind == "text":
             try:
                 return _decoded(read(path))[:MAX_TEXT]
@@ -64,7 +63,8 @@ class DocumentReader:
         return answer["text"]
 
     def _ask(self, order: dict[str, str], until: float) -> dict[str, str] | None:
-        """None when the time is over; the process is then ended, as it is when it died."""
+        """The answer, None when the time is over. The process is ended in that case, and if it
+        died."""
         process = self._process = self._process or _start()
         assert process.stdin is not None
         try:
@@ -72,15 +72,14 @@ class DocumentReader:
             process.stdin.flush()
         except BrokenPipeError:
             self._end()
-            raise Unreadable("the process that reads such files does not start here") from None
+            raise Unreadable("the process that reads such files cannot be started") from None
         line = _line(process, until)
         if line is None or not line.endswith(b"\n"):
             self._end()
             if line is None:
                 return None
             raise Unreadable(
-                "the process that read it was ended by it (too much memory, or a fault of the "
-                "library)"
+                "the process that read it died (too much memory, or a bug in the library)"
             )
         answer: dict[str, str] = json.loads(line)
         return answer
@@ -111,7 +110,8 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _line(process: subprocess.Popen[bytes], until: float) -> bytes | None:
-    """What the process says up to the end of a line or of its life; None when the time is over."""
+    """The output of the process up to the end of a line or of the process; None when the time is
+    over."""
     assert process.stdout is not None
     said = bytearray()
     with selectors.DefaultSelector() as ready:
@@ -127,7 +127,7 @@ def _line(process: subprocess.Popen[bytes], until: float) -> bytes | None:
 
 
 def _decoded(data: bytes) -> str:
-    """UTF-8, or UTF-16 with its mark; signs that are neither become U+FFFD."""
+    """Text in UTF-8, or UTF-16 with a byte order mark; invalid bytes become U+FFFD."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", errors="replace")
     return data.decode("utf-8-sig", errors="replace")

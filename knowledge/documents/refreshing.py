@@ -1,5 +1,5 @@
-"""Bringing the index of a registered folder up to date: what is new or changed is read, what is
-gone says so."""
+"""Updating the index of a registered folder: new and changed files are read, missing files are
+marked."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from .proposing import Labels, propose
 from .reading import DocumentReader, OutOfTime
 from .registration import Source
 
-GONE = "gone: the file is not there any more"
+GONE = "gone: the file no longer exists"
 MAX_TITLE = 120
 _LIBRARIES = {"html": "bs4", "pdf": "pypdf"}
 
 
 @dataclass(frozen=True)
 class Refreshed:
-    """index: to search in; None when there is nothing to search. documents: what it holds.
-    folder_gone: why the folder cannot be listed; then nothing may be shown of it. unread: paths
-    that are new or changed and could not be read yet. busy: another process is reading."""
+    """The result of an update. index: to search in; None when there is nothing to search.
+    documents: its contents. folder_gone: why the folder cannot be listed, so that nothing of it may
+    be shown. unread: new or changed paths that could not be read yet. busy: whether another process
+    is reading."""
 
     index: PassageIndex | None
     documents: tuple[Document, ...] = ()
@@ -40,7 +41,7 @@ class Refreshed:
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """Paths that were there once."""
+        """Return the paths of files that no longer exist."""
         return tuple(document.path for document in self.documents if document.problem == GONE)
 
 
@@ -50,9 +51,9 @@ def refresh(
     wait_s: float = 0.0,
     progress: Callable[[str], None] = lambda path: None,
 ) -> Refreshed:
-    """Look at every file and read what changed, for about `budget_s` seconds. wait_s: for another
-    process that reads the folder. progress: told each path that is being read. A damaged index is
-    built anew. Raises OSError, sqlite3.OperationalError."""
+    """Check every file and read what changed, for about `budget_s` seconds. wait_s: how long to
+    wait for another process that reads the folder. progress: called with each path that is read. A
+    damaged index is rebuilt. Raises OSError, sqlite3.OperationalError."""
     index = PassageIndex.newest(source.place)
     try:
         files = {file.path: file for file in walk(source.folder)}
@@ -77,8 +78,7 @@ def refresh(
 
 
 def rebuild(source: Source) -> None:
-    """Put an empty index in the place of a damaged one; the next refresh fills it. Raises
-    OSError."""
+    """Replace a damaged index by an empty one, which the next refresh fills. Raises OSError."""
     with FileLock(source.place / "reading.lock", timeout=0.0):
         PassageIndex.create(source.place)
 
@@ -86,7 +86,7 @@ def rebuild(source: Source) -> None:
 def _update(
     source: Source, budget_s: float, progress: Callable[[str], None]
 ) -> tuple[PassageIndex, list[str]]:
-    """The index and what is left to read. What another process wrote meanwhile is seen."""
+    """The index and what is left to read, including changes by other processes."""
     index = PassageIndex.newest(source.place)
     try:
         known = index.documents() if index else {}
@@ -122,12 +122,11 @@ def _read(
         return
     title, passages = cut(text, FORMS.get(suffix, PLAIN) if file.kind == "text" else MARKDOWN)
     title = one_line(title or file.path, MAX_TITLE)
-    index.put(file, title, propose(passages), passages, "" if passages else "it holds no text")
+    index.put(file, title, propose(passages), passages, "" if passages else "it has no text")
 
 
 def _stale(files: dict[str, File], known: dict[str, Document]) -> list[File]:
-    """The files that are not in the index as they are now, then those in the index that are
-    gone."""
+    """The files that are new or changed, then those in the index that no longer exist."""
     changed = [
         file
         for file in files.values()
@@ -144,7 +143,7 @@ def _stale(files: dict[str, File], known: dict[str, Document]) -> list[File]:
 
 
 def _readable_now(file: File, old: Document) -> bool:
-    """Whether it failed for a library that is here by now."""
+    """Whether it failed for a missing library that is now installed."""
     return (
         old.problem.endswith(MISSING)
         and importlib.util.find_spec(_LIBRARIES[file.kind]) is not None

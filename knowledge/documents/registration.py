@@ -1,5 +1,5 @@
-"""Which folders of documents are registered for which target: a small folder of the home for each,
-with what a person may edit.
+"""Which folders of documents are registered for which target: each has a small folder in the home,
+with a file that the user may edit.
 
 HOME/documents/NAME/source.json   {"folder": "/path", "target": "acme:x1"}
 HOME/documents/NAME/review.json   {"guide.md": {"signals": ["memory_bound"], "families":
@@ -47,42 +47,42 @@ class Source:
 
 
 def target_of(vendor: str, arch: str) -> str:
-    """ "acme:x1", or "acme" without an architecture. Raises DocumentError."""
+    """Return a target, "acme:x1", or "acme" without an architecture. Raises DocumentError."""
     vendor, arch = vendor.strip().lower(), arch.strip().lower()
     if family := _FAMILIES.get(vendor):
         raise DocumentError(
-            f"targets of {vendor!r} are spelled {family!r} here.",
+            f"the target family for {vendor!r} is {family!r}.",
             "docs/targets.md lists the targets.",
             Action("give", setting="vendor", value=family),
         )
     if not _VENDOR.fullmatch(vendor):
         raise DocumentError(
-            f"{vendor!r:.60} is no vendor.",
-            "Letters and digits, a letter first: acme, cpu, cuda, hip …",
+            f"{vendor!r:.60} is not a valid vendor.",
+            "Use letters and digits, beginning with a letter: acme, cpu, cuda, hip …",
             Action("give", setting="vendor"),
         )
     if arch and not _ARCH.fullmatch(arch):
         raise DocumentError(
-            f"{arch!r:.60} is no architecture.",
-            "Letters, digits and _: x1, sm_90, gfx942 …",
+            f"{arch!r:.60} is not a valid architecture.",
+            "Use letters, digits and _: x1, sm_90, gfx942 …",
             Action("give", setting="arch"),
         )
     return f"{vendor}:{arch}" if arch else vendor
 
 
 def check_name(name: str) -> str:
-    """The name. Raises DocumentError."""
+    """Return the name. Raises DocumentError if it is invalid."""
     if not _NAME.fullmatch(name):
         raise DocumentError(
-            f"{name!r:.60} is no name.",
-            "Lower case letters, digits, - and _; at most 41: x1-manuals.",
+            f"{name!r:.60} is not a valid name.",
+            "Use at most 41 lower case letters, digits, - and _: x1-manuals.",
             Action("give", setting="name"),
         )
     return name
 
 
 def sources(home: Path) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-    """The registered folders by name, and what is wrong with registrations that cannot be read."""
+    """Return the registered folders by name, and what is wrong with unreadable registrations."""
     found, problems = [], []
     try:
         places = sorted(home.iterdir())
@@ -106,7 +106,7 @@ def sources(home: Path) -> tuple[tuple[Source, ...], tuple[str, ...]]:
 
 
 def register(source: Source, review: Mapping[str, Labels]) -> None:
-    """Write both files, each whole or not at all."""
+    """Write both files, each completely or not at all."""
     source.place.mkdir(parents=True, exist_ok=True)
     _write(
         source.review,
@@ -119,14 +119,14 @@ def register(source: Source, review: Mapping[str, Labels]) -> None:
 
 
 def forget(source: Source) -> None:
-    """Remove the registration with all that was derived; the documents stay."""
-    # first: from here on nobody searches in it
+    """Remove the registration with all derived data; the documents stay."""
+    # removed first, so that nobody searches it from here on
     (source.place / "source.json").unlink(missing_ok=True)
     shutil.rmtree(source.place)
 
 
 def reviewed(source: Source) -> dict[str, Labels]:
-    """What a person let stand or wrote, by path. Raises DocumentError naming file, document and
+    """Return the labels in the review file, by path. Raises DocumentError naming file, document and
     field."""
     if not source.review.exists():
         return {}
@@ -157,7 +157,7 @@ def _labels(file: Path, path: str, said: Any) -> Labels:
     for family in lists["families"]:
         if family not in FAMILIES:
             raise DocumentError(
-                f"{where}: {family!r} is no operator family.",
+                f"{where}: {family!r} is not an operator family.",
                 f"Accepted: {', '.join(sorted(FAMILIES))}.",
             )
     return Labels(lists["signals"], lists["families"])
@@ -171,7 +171,7 @@ def _json(path: Path) -> dict[str, Any]:
             f"{path} cannot be read: {str(error)[:200]}.", "Fix it, or add the folder again."
         ) from error
     if not isinstance(said, dict):
-        raise DocumentError(f"{path} must hold one mapping.", "Fix it, or add the folder again.")
+        raise DocumentError(f"{path} must be one mapping.", "Fix it, or add the folder again.")
     return said
 
 

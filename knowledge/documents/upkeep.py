@@ -1,5 +1,5 @@
-"""Where each registered folder stands: looked at now and then, kept in memory in between, built
-anew when its index is damaged."""
+"""The state of each registered folder: checked now and then, kept in memory in between, rebuilt
+when its index is damaged."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .proposing import Labels
 from .refreshing import Refreshed, rebuild, refresh
 from .registration import Source, reviewed
 
-READ_S = 4.0  # that a search may spend on files that changed
+READ_S = 4.0  # that a search may spend on changed files
 NAMED = 3  # files in a note
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Kept:
-    """index: to search in, None when nothing can be. documents: by slug. labels: of a person's
-    review, by path. notes: what whoever searches should know."""
+    """The state of a folder. index: to search in, None when there is none. documents: by slug.
+    labels: from the review file, by path. notes: for the user that searches."""
 
     index: PassageIndex | None = None
     documents: Mapping[str, Document] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class Kept:
     notes: tuple[str, ...] = ()
 
     def about(self, slug: str) -> Labels:
-        """What a document counts as being about: as reviewed, else as proposed."""
+        """Return a document's labels: as reviewed, else as proposed."""
         document = self.documents[slug]
         return self.labels.get(document.path, document.proposed)
 
 
 class Upkeep:
-    """Safe for several threads. recheck_s: for so long after a look at its files a folder counts as
-    unchanged."""
+    """The states of folders; thread-safe. recheck_s: how long a folder counts as unchanged after
+    its files were checked."""
 
     def __init__(self, recheck_s: float) -> None:
         self._recheck_s = recheck_s
@@ -49,13 +49,13 @@ class Upkeep:
         self._lock = threading.Lock()
 
     def forget(self, name: str) -> None:
-        """Look at the folder again the next time."""
+        """Check the folder again the next time."""
         with self._lock:
             self._kept.pop(name, None)
 
     def use(self, source: Source, work: Callable[[Kept], T]) -> tuple[T | None, tuple[str, ...]]:
-        """What `work` makes of the folder, and notes on it. A damaged index is built anew once;
-        what cannot be read is a note, and the result None."""
+        """Return the result of `work` on the folder, and notes. A damaged index is rebuilt once; if
+        the folder cannot be read, the result is None and a note says why."""
         try:
             try:
                 return self._attempt(source, work)
@@ -73,8 +73,8 @@ class Upkeep:
         except Damaged:
             return None, (
                 (
-                    f"the index of the documents {source.name!r} is damaged again right after it "
-                    "was built"
+                    f"the index of the documents {source.name!r} was damaged again right after "
+                    "being rebuilt"
                 ),
             )
         except (OSError, sqlite3.OperationalError) as error:
@@ -105,13 +105,13 @@ def _kept(source: Source, state: Refreshed) -> Kept:
     try:
         labels = reviewed(source)
     except DocumentError as error:
-        notes = (*notes, f"{error} Until then what was proposed holds.")
+        notes = (*notes, f"{error} Until then the proposed labels are used.")
     documents = {document.slug: document for document in state.documents}
     return Kept(None if state.folder_gone else state.index, documents, labels, notes)
 
 
 def _notes(source: Source, state: Refreshed) -> tuple[str, ...]:
-    again = f"to add {source.folder} once more reads it again"
+    again = f"add {source.folder} again to read them"
     if state.folder_gone:
         return (
             (
@@ -132,6 +132,6 @@ def _notes(source: Source, state: Refreshed) -> tuple[str, ...]:
 
 
 def some(paths: tuple[str, ...]) -> str:
-    """The first few, and how many there are, as the beginning of a sentence."""
+    """Return the first few paths and the number of others, as the beginning of a sentence."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return f"{', '.join(paths[:NAMED])}{more} {'is' if len(paths) == 1 else 'are'}"

@@ -53,7 +53,7 @@ def test_printed_and_written_are_the_same_and_name_this_interpreter(
     assert not (folder / FILES[client]).exists()
     assert kevolve("connect", client, "--write").exit_code == 0
     assert parsed(client, (folder / FILES[client]).read_text()) == values
-    assert "has it already" in kevolve("connect", client, "--write").stdout
+    assert "already has this entry" in kevolve("connect", client, "--write").stdout
 
 
 def _python() -> dict[str, str]:

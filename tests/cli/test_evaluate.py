@@ -81,8 +81,8 @@ def test_the_best_of_several_are_timed_against_each_other(
     assert (won["against"], won["verdict"]) == (str(behind), "faster")
     assert won["interval"][0] < won["ratio"] < won["interval"][1]
     assert third["head_to_head"] == []
-    assert third["not_compared"] == f"plainly behind {ahead}: the interval of F lies below"
-    assert f"{slow}: plainly behind {ahead}" in flat(shown.stdout)
+    assert third["not_compared"] == f"clearly slower than {ahead}: its interval of F lies below"
+    assert f"{slow}: clearly slower than {ahead}" in flat(shown.stdout)
     assert first["not_compared"] == second["not_compared"] == ""
 
 
@@ -115,12 +115,12 @@ def test_what_fails_beside_others_has_that_as_its_verdict(
     late = marked(tmp_path, "late.py", "speedup=1.1", "beside=crashed")
     shown = kevolve("evaluate", task, good, late)
     assert shown.exit_code == 1
-    assert "crashed with the fresh inputs of the comparison" in flat(shown.stdout)
+    assert "crashed on the fresh inputs of the comparison" in flat(shown.stdout)
     assert "crash.segmentation_fault" in shown.stdout
     found = json.loads(kevolve("evaluate", task, good, late, "--json").stdout)
     assert [v["status"] for v in found] == ["correct", "crashed"]
-    assert "no other correct one was left" in found[0]["not_compared"]
-    assert "crashed with the fresh inputs" in found[1]["not_compared"]
+    assert "no other correct candidate was left" in found[0]["not_compared"]
+    assert "crashed on the fresh inputs" in found[1]["not_compared"]
 
 
 def test_a_comparison_that_cannot_be_made_is_said_and_costs_no_verdict(
@@ -140,7 +140,7 @@ def test_two_equal_texts_meet_nobody_and_say_so(
     same = tmp_path / "same.py"
     same.write_text(good.read_text())
     first, second = json.loads(kevolve("evaluate", task, good, same, "--json").stdout)
-    assert "no other correct one was left" in first["not_compared"]
+    assert "no other correct candidate was left" in first["not_compared"]
     assert second["not_compared"] == f"the same text as {good}"
     assert "head-to-head" in kevolve("evaluate", task, good, same).stdout
 
@@ -160,7 +160,7 @@ def test_what_slows_a_protected_case_down_is_compared_and_not_eligible(
     slow = marked(tmp_path, "slow.py", "speedup=0.7")
     shown = flat(kevolve("evaluate", task, slow, good).stdout)
     assert f"{good} over {slow}" in shown
-    assert f"{slow} slows a protected case down" in shown
+    assert f"{slow} slows down a protected case" in shown
 
 
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(

@@ -133,7 +133,7 @@ def test_compile_builds_only(kevolve: Kevolve, task: Path, tmp_path: Path) -> No
     ("arguments", "said"),
     [
         (["TASK", "/nowhere/k.py"], "no such candidate"),
-        (["START"], "built for a task"),
+        (["START"], "needs a task to be built for"),
         (["TASK", "START", "START"], "3 files"),
         (["TASK", "START", "--session", "s"], "beside --session"),
         (["/nowhere", "START"], "no such task"),
@@ -231,7 +231,7 @@ def test_export_looks_first_where_the_package_shall_go(kevolve: Kevolve, tmp_pat
     (tmp_path / "file").write_text("in the way")
     result = kevolve("export", "no-such", "--output", tmp_path / "file" / "package")
     assert result.exit_code == 2
-    assert "cannot be made" in result.stderr
+    assert "cannot be created" in result.stderr
 
 
 def test_compile_takes_an_interpreter_where_it_starts_one(kevolve: Kevolve, task: Path) -> None:

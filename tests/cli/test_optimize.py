@@ -103,7 +103,7 @@ def test_a_search_without_a_winner_ends_with_exit_code_one(kevolve: Kevolve, tas
         (["TASK", "--goal", "fame"], 2, "unknown goal 'fame'"),
         (["TASK", "--target", "abacus"], 2, "unknown target 'abacus'"),
         (["TASK", "--target", "cuda"], 1, "no NVIDIA driver answered"),
-        (["TASK", "--author", "shakespeare"], 2, "no author is called 'shakespeare'"),
+        (["TASK", "--author", "shakespeare"], 2, "there is no author 'shakespeare'"),
         (["TASK", "--selection", "sortition"], 2, "sortition"),
         (["TASK", "--evaluations", "0"], 2, "evaluations"),
         (["TASK", "--output", "FULL"], 2, "not an empty folder"),

@@ -166,14 +166,18 @@ def test_ctrl_c_cancels_on_the_server_and_says_how_to_resume(
     [
         (["--server", "http://127.0.0.1:9", "--token", TOKEN], 1, "no server answers"),
         (["--server", "http://127.0.0.1:9"], 2, "no token for"),
-        (["--server", "http://gpu-box:8765"], 2, "is not sent elsewhere"),
+        (["--server", "http://gpu-box:8765"], 2, "is not sent to other machines"),
         (["--server", "ftp://127.0.0.1"], 2, "not the URL"),
         (["--server", "127.0.0.1:8765"], 2, "not the URL"),
         (["--server", "http://127.0.0.1:port"], 2, "not a URL"),
-        (["--server", f"http://u:{TOKEN}@127.0.0.1/"], 2, "more than host"),
-        (["--server", f"http://127.0.0.1/mcp?token={TOKEN}"], 2, "more than host"),
-        (["--server", "http://127.0.0.1:9", "--token", "two words"], 2, "no bearer token has"),
-        (["--token", TOKEN], 2, "Name it, too"),
+        (["--server", f"http://u:{TOKEN}@127.0.0.1/"], 2, "may only have a host"),
+        (["--server", f"http://127.0.0.1/mcp?token={TOKEN}"], 2, "may only have a host"),
+        (
+            ["--server", "http://127.0.0.1:9", "--token", "two words"],
+            2,
+            "a bearer token cannot have",
+        ),
+        (["--token", TOKEN], 2, "Name the server, too"),
     ],
 )
 def test_wrong_servers_are_answered_in_words(
@@ -201,7 +205,7 @@ def test_a_token_in_clear_on_the_network_is_warned_of(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Remote.at("http://gpu-box:8765", TOKEN)
-    assert "in clear" in found.warning
+    assert "unencrypted" in found.warning
     assert found.url == "http://gpu-box:8765/mcp"
     assert TOKEN not in repr(found)
     for url in ("https://gpu-box", "http://localhost:1/elsewhere", "http://[::1]:1"):
@@ -218,7 +222,7 @@ def test_a_server_cannot_write_outside_the_package(tmp_path: Path, name: str) ->
     ending = api.Finished(
         session, "finished", "", package="/there", contents={"kernel.py": "x", name: "y"}
     )
-    with pytest.raises(UsageError, match="named a file"):
+    with pytest.raises(UsageError, match="sent a package with the file name"):
         copy_package(RunOutcome(session, "", 0, ending), tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
@@ -252,7 +256,7 @@ def test_files_are_judged_where_the_server_is(
     for command in (("doctor",), ("template", task), ("evaluate", task, wrong)):
         refused = kevolve(*command, "--python", "python3")
         assert refused.exit_code == 2
-        assert "--python is for this machine" in refused.stderr
+        assert "--python only works on this machine" in refused.stderr
 
 
 def test_what_a_server_does_not_do_is_refused(

@@ -324,7 +324,7 @@ def test_an_unclear_verdict_says_why() -> None:
     assert "Inconclusive: large [0.90, 1.20]: the interval reaches from slower to faster" in shown
     doubted = replace(inconclusive, interval=(1.4, 1.6), speedup=1.5)
     shown = text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(doubted,)))))
-    assert "large [1.40, 1.60]: above 1 by the figures" in shown
+    assert "large [1.40, 1.60]: above 1, but the figures are in doubt" in shown
     assert "from slower to faster" not in shown
     assert "Inconclusive" not in text_of(
         verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,))))

@@ -60,7 +60,7 @@ def test_a_person_reviews_and_decides(
         "skills", "accept", skill, "--by", "R. Viewer", "--note", "seen on two machines", "--json"
     )
     assert json.loads(done.stdout)["skill"]["state"] == "accepted"
-    assert "Nothing waits" in kevolve("skills", "review").stdout
+    assert "No skill waits" in kevolve("skills", "review").stdout
     shown = kevolve("skills", "show", skill).stdout
     assert "accepted by R. Viewer: seen on two machines" in shown
     assert "Rows that do not." in shown
@@ -92,7 +92,7 @@ def test_a_skill_travels_as_a_folder(
     # it lies there already
     assert kevolve("skills", "export", skill, tmp_path / "team").exit_code == 1
     monkeypatch.setenv("KEVOLVE_HOME", str(tmp_path / "other"))
-    for word in ("is proposed", "was known (proposed); it now has 1"):
+    for word in ("is proposed", "is already known (proposed); it now has 1"):
         assert word in kevolve("skills", "import", folder, "--by", "you").stdout
     with Store.open(tmp_path / "other") as store:
         there = store.skills.get(NAME)

@@ -23,7 +23,7 @@ def test_or_to_a_file_that_does_not_exist_yet(kevolve: Kevolve, task: Path, tmp_
     assert "kevolve evaluate" in result.stderr
     again = kevolve("template", task, "--output", to)
     assert again.exit_code == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_json(kevolve: Kevolve, task: Path) -> None:

@@ -110,7 +110,7 @@ def test_asks_that_the_author_declined_do_not_let_the_loop_wait_for_ever() -> No
     standing, _ = decisions.after_exhausted(decisions.took(Standing()), Conflict("nothing"))
     standing = decisions.after_node(decisions.took(standing))
     assert decisions.after_batch(standing, 0, "", "")[1] == Stop(
-        "author exhausted", "the author has nothing for the asks that the budget still allows"
+        "author exhausted", "the author has no proposal for the asks that the budget allows"
     )
 
 

@@ -191,9 +191,9 @@ def test_more_time_than_for_no_node_is_asked_for(runner: Runner) -> None:
             for _ in range(3):  # the start, and two that take their time
                 (ask,) = (await client.next(opened.id)).asks
                 await client.submit(ask, await Steady("seconds=0.5").propose(ask))
-        with pytest.raises(UsageError, match="no node fits") as caught:
+        with pytest.raises(UsageError, match="a node takes up to") as caught:
             await runner.drive(resume=opened.id, more=Budget(seconds=0.1))
-        assert "Allow more" in caught.value.hint
+        assert "Raise the limits" in caught.value.hint
         assert (await runner.drive(resume=opened.id, more=Budget(evaluations=1))).session.nodes == 4
         return opened.id
 

@@ -157,4 +157,4 @@ def test_what_another_try_cannot_fix_ends_the_run_at_once(
         runner.run(author)
     assert author.calls == 1
     remarks = [e.text for e in runner.events if isinstance(e, events.Remark)]
-    assert any("5 tokens went into proposals without a node" in text for text in remarks)
+    assert any("5 tokens were spent on proposals without a node" in text for text in remarks)

@@ -119,8 +119,8 @@ async def test_who_hangs_up_ends_the_work(tmp_path: Path) -> None:
 async def test_nonsense_is_the_callers_fault(tmp_path: Path) -> None:
     async with judging(tmp_path, FakeExecutor(), Limits(body_bytes=20_000)) as (app, _):
         for body, status, said in (
-            (b"[", 400, "no call of the judge"),
-            (b"[" * 10_000, 400, "no call of the judge"),
+            (b"[", 400, "not a call of the judge"),
+            (b"[" * 10_000, 400, "not a call of the judge"),
             (b"{}", 400, "operation"),
             (b'{"operation": "shell"}', 400, "operation"),
             (b'{"operation": "describe", "python": "/bin/sh"}', 400, "unknown field"),
@@ -141,9 +141,9 @@ async def test_nonsense_is_the_callers_fault(tmp_path: Path) -> None:
         twice = json.dumps({**compare, "comparison": {**two, "cases": ["default"] * 2}}).encode()
         for body, said in (
             (missing, "nothing to evaluate"),
-            (changed(cases=["nope"]), "no case of the task"),
-            (changed(cases=["default", "default"]), "there twice"),
-            (twice, "there twice"),
+            (changed(cases=["nope"]), "not a case of the task"),
+            (changed(cases=["default", "default"]), "is repeated"),
+            (twice, "is repeated"),
             (call(CORRECT).replace(b'"cpu"', b'"tpu"'), "unknown target 'tpu'"),
         ):
             code, text = await asked(app, body)
@@ -172,7 +172,7 @@ async def test_nonsense_is_the_callers_fault(tmp_path: Path) -> None:
 async def test_a_server_that_answers_otherwise_is_told(line: bytes) -> None:
     seen: list[ProgressEvent] = []
     async with answering(line) as executor:
-        with pytest.raises(Unavailable, match="does not answer as a judge"):
+        with pytest.raises(Unavailable, match="does not answer like a judge"):
             await executor.open_task(TASK, "", "cpu", progress=seen.append)
     assert not seen
 
@@ -180,13 +180,13 @@ async def test_a_server_that_answers_otherwise_is_told(line: bytes) -> None:
 @pytest.mark.anyio
 async def test_a_list_or_a_refusal_that_is_none_is_told() -> None:
     async with answering(b'{"result": 1}') as executor:
-        with pytest.raises(Unavailable, match="does not answer as a judge"):
+        with pytest.raises(Unavailable, match="does not answer like a judge"):
             await executor.devices()
-        with pytest.raises(Unavailable, match="does not answer as a judge"):
+        with pytest.raises(Unavailable, match="does not answer like a judge"):
             await executor.interpreters()
     for body in (b"[" * 100_000, b'{"error": {"data": [1]}}'):
         async with answering(body, status=400) as executor:
-            with pytest.raises(Unavailable, match="does not answer as a judge"):
+            with pytest.raises(Unavailable, match="does not answer like a judge"):
                 await executor.describe()
 
 
@@ -195,7 +195,7 @@ async def test_an_operator_who_chose_the_tasks_is_heard(tmp_path: Path) -> None:
     file_access = FilesBelow([tmp_path], task_texts=False)
     async with judging(tmp_path, FakeExecutor(), file_access=file_access) as (app, _):
         _, text = await asked(app, call(CORRECT))
-    assert "runs no task from a text" in json.loads(text)["error"]["message"]
+    assert "accepts no task as text" in json.loads(text)["error"]["message"]
 
 
 def request(source: str) -> EvaluationRequest:

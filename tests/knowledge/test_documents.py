@@ -180,9 +180,9 @@ def test_removing_forgets_and_keeps_the_files(documents: Documents, tmp_path: Pa
     ("vendor", "arch", "name", "words"),
     [
         ("nvidia", "sm_90", "", "spelled .cuda."),
-        ("Ac me", "", "", "no vendor"),
+        ("Ac me", "", "", "not a valid vendor"),
         ("acme", "x/1", "", "no architecture"),
-        ("acme", "x1", "../up", "no name"),
+        ("acme", "x1", "../up", "not a valid name"),
     ],
 )
 def test_wrong_names_are_explained(
@@ -195,7 +195,7 @@ def test_wrong_names_are_explained(
 def test_what_cannot_be_registered_leaves_nothing(documents: Documents, tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="not a folder"):
         documents.add(tmp_path / "none", "acme")
-    with pytest.raises(DocumentError, match="no document that can be read"):
+    with pytest.raises(DocumentError, match="no readable document"):
         documents.add(folder(tmp_path, image_png=b"x", empty_md="\n"), "acme")
     assert documents.registered() == ((), ())
     documents.add(folder(tmp_path, guide_md=GUIDE), "acme")

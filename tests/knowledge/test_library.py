@@ -161,7 +161,7 @@ def test_a_library_without_pages_answers() -> None:
         (GOOD.replace("category: guidance\n", ""), "field 'category' is missing"),
         (
             GOOD.replace("category: guidance", "category: hardware"),
-            "field 'category' is 'hardware', but the page lies in guidance/",
+            "field 'category' is 'hardware', but the page is in guidance/",
         ),
         (
             GOOD.replace("signals: [memory_bound]", "signals: {a: 1}"),

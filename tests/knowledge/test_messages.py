@@ -70,7 +70,7 @@ def test_every_signal_of_a_message_is_known_and_has_a_page(
 def test_a_pasted_message_finds_the_pages_of_its_finding(library: Library) -> None:
     found = library.search("CUDA error: misaligned address")
     assert any("signal crash.illegal_address" in hit.why for hit in found.hits)
-    assert "no page really fits" not in found.note
+    assert "no page matches these words well" not in found.note
 
 
 def test_signals_that_are_given_stand_alone(library: Library) -> None:

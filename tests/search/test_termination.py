@@ -18,8 +18,8 @@ def test_goals():
     reached = over("speedup:2")
     assert reached.reason == "goal_reached"
     assert reached.sentence == (
-        "Goal reached: n2 is 2.31x (95 % interval 2.25 to 2.38), certainly at least 2.25x, against "
-        "the 2x that was asked for."
+        "Goal reached: n2 is 2.31x (95 % interval 2.25 to 2.38), certainly at least 2.25x; the "
+        "goal was 2x."
     )
     assert over("speedup:2.3") is None  # of which the median alone says so
     assert over("speedup:2.5") is None
@@ -55,8 +55,8 @@ def test_a_node_that_would_mostly_lie_beyond_the_limit_is_not_begun():
     ended = over(budget=Budget(seconds=75), spent=Spent(seconds=66.5), made=made)
     assert ended.reason == "budget_spent"
     assert ended.sentence == (
-        "Budget spent: 66 of 75 seconds; in the 8.5 that are left no node fits, which takes up to "
-        "18. Best: n2 is 2.31x."
+        "Budget spent: 66 of 75 seconds; a node takes up to 18, more than the 8.5 left. Best: n2 "
+        "is 2.31x."
     )
     assert over(spent=Spent(seconds=1e6), made=made) is None
     late = tree(*made.nodes, node(4, 0.0, 2, seconds=0.5))  # an ask that was open
@@ -126,9 +126,9 @@ def test_a_correct_node_that_cannot_win_is_not_called_unproved() -> None:
     spent = over("best", made=made, budget=Budget(evaluations=1), spent=Spent(2))
     assert spent is not None
     assert (
-        "Each of the 2 correct candidates regresses a protected case, or was not confirmed."
+        "Each of the 2 correct candidates regresses a protected case or was not confirmed."
         in spent.sentence
     )
-    one = "the one correct candidate regresses a protected case, or was not confirmed"
+    one = "the only correct candidate regresses a protected case or was not confirmed"
     assert no_winner(1) == one
     assert no_winner(0) == "no candidate was proved correct"

@@ -129,7 +129,7 @@ async def test_the_whole_workflow(tmp_path: Path, mode: str) -> None:
         ending = await me.call("session_finish", session_id=session, include_files=True)
         finished = result_of(ending)
         assert finished["node"]["id"] == "n5"
-        assert "Finding the kernel takes, in us a call with warm caches: " in me.shown[-1]
+        assert "Dispatch overhead per call, in us with warm caches: " in me.shown[-1]
         assert (Path(finished["package"]) / "manifest.json").is_file()
         assert "kernel.py" in finished["contents"]
         assert (await me.call("session_finish", session_id=session))["package"] == ending["package"]

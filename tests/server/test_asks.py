@@ -85,7 +85,7 @@ async def test_the_first_correct_kernel_is_extended_and_the_ask_says_why(client:
     session = await opened(client)
     draft, said = await ask(client, session)
     assert draft["role"] == "draft"
-    assert "Why this one: nothing is correct yet that could be built upon." in said
+    assert "Why this one: no candidate is correct yet to build on." in said
     await submit(
         client,
         session,
@@ -243,7 +243,7 @@ async def test_an_open_ask_is_given_again_until_a_kernel_was_handed_in(client: C
     first, said = await ask(client, session)
     again, repeated = await ask(client, session)
     assert (again["id"], first["id"]) == ("a1", "a1")
-    assert "still open: it was given to you before" in repeated
+    assert "still open: you were given it before" in repeated
     assert repeated.split("\n", 1)[1] == said.split("\n", 1)[1]
     several = data(await client.call_tool("session_next", {"session_id": session, "count": 2}))
     assert [a["context"]["id"] for a in several["asks"]] == ["a2", "a3"]

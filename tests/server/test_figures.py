@@ -100,13 +100,13 @@ def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: OpenJud
             large, tiny = (
                 row for row in told.splitlines() if row.startswith(("- large", "- tiny"))
             )
-            floor = "; a call that does nothing takes "
+            floor = "; an empty call takes "
             assert floor in tiny
             assert floor not in large
 
             section = {"evaluation_id": timed["id"], "section": "profile"}
             shown = text(await client.call_tool("tree_view", section))
-            assert "nothing_us: a call that does nothing, and the part of it that " in shown
+            assert "nothing_us: an empty call, and the part of it spent " in shown
 
     judge.run(journey())
 

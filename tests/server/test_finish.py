@@ -14,7 +14,7 @@ from .conftest import data, kernel, open_session, refused, text
 
 # in one era: the eras differ in nothing that is shown here
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("client", ["auto"], indirect=True)]
-HELPS = "What helps: more work a call (a larger batch)"
+HELPS = "What helps: more work per call (a larger batch)"
 
 
 async def told(client: Client, session: str, *kernels: str) -> None:
@@ -43,7 +43,7 @@ async def test_a_win_that_the_dispatch_eats_is_told_with_what_helps(client: Clie
         "1.01x."
     )
     assert eaten.startswith(
-        "Case default: 1.01x as called, 1.60x alone; finding the kernel takes 6.5 us a call with "
+        "Case default: 1.01x as called, 1.60x alone; finding the kernel takes 6.5 us per call with "
         "warm caches"
     )
     assert HELPS in eaten
@@ -51,7 +51,7 @@ async def test_a_win_that_the_dispatch_eats_is_told_with_what_helps(client: Clie
     assert "module.kernel_alone()" in eaten
     assert missed in said
     assert eaten in said
-    assert "Finding the kernel takes, in us a call with warm caches: default 6.5." in said
+    assert "Dispatch overhead per call, in us with warm caches: default 6.5." in said
     # read again, it says the same
     assert (await finish(client, session))[0]["unmet_goals"] == [missed, eaten]
 
@@ -116,7 +116,9 @@ async def test_who_is_not_told_apart_leaves_the_first_its_place(
     result, said = await finish(client, session)
     assert result["node"]["id"] == "n1"
     assert "n1 0.993x [0.984, 1] the speed of n2 (equivalent)" in said
-    assert "the two were not told apart, and the one that led in the search went first" in said
+    assert (
+        "the two could not be told apart, and the one that led in the search was preferred" in said
+    )
     assert order(executor, *kernels) == [1]
 
 

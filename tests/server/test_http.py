@@ -211,7 +211,7 @@ def start_and_stop(folder: Path) -> str:
 def test_a_token_that_others_could_read_is_not_used(tmp_path: Path, mode: int) -> None:
     find_token(None, tmp_path)
     token_file(tmp_path).chmod(mode)
-    with pytest.raises(StoreError, match="only you can read"):
+    with pytest.raises(StoreError, match="readable by you alone"):
         find_token(None, tmp_path)
 
 
@@ -271,7 +271,7 @@ def test_other_addresses_want_a_flag_and_a_token_of_the_users(
     find_token(None, tmp_path)  # one that lies there already does not count
     with pytest.raises(UsageError, match="reached from other machines"):
         serve(settings, HttpOptions(host, 0, token=TOKEN, roots=(tmp_path,)))
-    with pytest.raises(UsageError, match="must be one that you set"):
+    with pytest.raises(UsageError, match="you must set the token yourself"):
         serve(settings, HttpOptions(host, 0, allow_remote=True, roots=(tmp_path,)))
     with pytest.raises(UsageError, match="at least 16"):
         serve_http(HttpOptions("127.0.0.1", 0, token="", roots=(tmp_path,)), settings)

@@ -56,7 +56,7 @@ async def test_an_equal_child_is_called_equal(client: Client) -> None:
     await told(client, session, kernel(1.5))
     _, said = await told(client, session, kernel(1.52, compared=1.5), parents=["n1"])
     assert (
-        "Against its parent: 1x [0.99, 1.01], equal, within what the device can tell apart." in said
+        "Against its parent: 1x [0.99, 1.01], equal, within the resolution of the device." in said
     )
     _, said = await told(client, session, kernel(1.47, noise=0.1), parents=["n1"])
     assert re.search(r"Against its parent: .*, no clear change\.", said)
@@ -67,13 +67,18 @@ async def test_what_the_clock_alone_leaves_open_is_said(client: Client) -> None:
     await told(client, session, kernel(1.5))
     result, said = await told(client, session, kernel(1.53, compared=1.62, open=1), parents=["n1"])
     assert result["best"]["id"] == "n1"
-    left = "1.08x [1.07, 1.09], which the judge's clock leaves open in calls this short."
+    left = "1.08x [1.07, 1.09], within the error of the judge's clock for such short calls."
     assert f"n2 is not certainly faster than n1: {left} n1 stays the best." in said
-    assert "faster by the figures, which the judge's clock leaves open in calls this short" in said
+    assert (
+        "faster by the figures, within the error of the judge's clock for such short calls" in said
+    )
     compared = {"session_id": session, "source": kernel(1.7, open=1), "against": ["n1"]}
     answer = text(await client.call_tool("kernel_profile", compared))
     assert "(inconclusive, faster by the figures alone)" in answer
-    assert "By the figures alone: by less than the judge's clock leaves open" in answer
+    assert (
+        "By the figures alone: the difference is smaller than the error of the judge's clock"
+        in answer
+    )
 
 
 async def test_a_lucky_figure_does_not_lead(client: Client) -> None:
@@ -149,6 +154,6 @@ async def test_a_goal_is_reached_by_what_is_known(client: Client) -> None:
     # its own interval says less than the meeting
     await told(client, session, kernel(2.05, noise=0.05, compared=2.1))
     assert (
-        "Goal reached: n2 is 2.05x (95 % interval 1.95 to 2.15), certainly at least 2.06x, against "
-        "the 2x that was asked for."
+        "Goal reached: n2 is 2.05x (95 % interval 1.95 to 2.15), certainly at least 2.06x; the "
+        "goal was 2x."
     ) in await asked(client, session)

@@ -42,12 +42,12 @@ async def test_a_kernel_is_placed_by_likeness_and_the_answer_says_so(client: Cli
     child, said = await submit(client, session, long_kernel(1.5, [*ROWS[:9], *TILES[:3]]))
     assert (child["parents"], child["role"]) == (["n1"], "improve")
     assert (
-        "Neither ask_id nor parents was given: placed under n1: 75% of its lines are there." in said
+        "Neither ask_id nor parents was given: placed under n1, which has 75% of its lines." in said
     )
     assert "Against its parent: 1.25x" in said
     again, said = await submit(client, session, long_kernel(1.5, [*ROWS[:9], *TILES[:3]]))
     assert again["id"] == child["id"]
-    assert "placed under n1: 75%" in said
+    assert "placed under n1, which has 75%" in said
 
 
 async def test_named_parents_and_the_named_root_are_taken_as_they_are(client: Client) -> None:

@@ -35,7 +35,7 @@ async def test_a_lost_ask_is_read_again_word_for_word(bench: Bench) -> None:
 async def test_unknown_ids_teach(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))
-        with pytest.raises(UsageError, match="no ask id"):
+        with pytest.raises(UsageError, match="not an ask id"):
             await service.next(session, ask_id="seven")
         with pytest.raises(NotFound, match="a9"):
             await service.next(session, ask_id="a9")

@@ -175,8 +175,8 @@ async def test_who_only_looks_leaves_the_jobs_of_dead_processes_alone(bench: Ben
         assert [n.id for n in (await service.tree(session)).nodes] == ["n1"]
         await anyio.sleep(jobs.POLL_S)  # time enough for a server that works to take the job over
         (left,) = [j for j in await service.jobs(session) if j.id == job_id]
-        assert (left.state, left.message) == ("running", "its process died; it will be run again")
-        with pytest.raises(Conflict, match="only looks"):
+        assert (left.state, left.message) == ("running", "its process ended; it will be run again")
+        with pytest.raises(Conflict, match="read-only"):
             await service.submit(SubmitRequest(session, Text(source=kernel())))
     with Store.open(bench.home / "home") as store:
         assert (store.jobs.get(job_id).attempts, store.jobs.get(job_id).state) == (1, "running")

@@ -76,7 +76,7 @@ async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.Monke
         assert text.split() == source.split()
         within = await service.tree(session, node_id="n1", section="source", cursor=5)
         assert within.text.startswith(f"… {source[5:20]}")
-        with pytest.raises(UsageError, match="behind the end"):
+        with pytest.raises(UsageError, match="beyond the end"):
             await service.tree(session, node_id="n1", section="source", cursor=10_000)
 
 

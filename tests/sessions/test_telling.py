@@ -155,7 +155,7 @@ async def test_wrong_arguments_teach(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))
         ask = (await service.next(session)).asks[0].context
-        with pytest.raises(UsageError, match="wants a kernel"):
+        with pytest.raises(UsageError, match="needs a kernel"):
             await service.submit(SubmitRequest(session, ask_id=ask.id))
         with pytest.raises(NotFound, match="n7"):
             await service.submit(SubmitRequest(session, Text(source=kernel()), parents=("n7",)))

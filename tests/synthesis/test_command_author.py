@@ -225,8 +225,7 @@ async def test_the_session_s_time_bounds_the_run(stand_in: Any) -> None:
     with pytest.raises(AuthorError) as caught:
         await stand_in(seconds).propose(question(allowance=AskAllowance(seconds=42.4)))
     assert (
-        "its 42 seconds are up"
-        in Path(caught.value.hint.removeprefix("What it printed: ")).read_text()
+        "its 42 seconds are up" in Path(caught.value.hint.removeprefix("Its output: ")).read_text()
     )
 
 
@@ -246,7 +245,7 @@ async def test_missing_programs_are_told_before_and_while_running(
         CommandAuthor("no-such-agent --batch")
     with pytest.raises(AuthorUnusable, match="was not found"):
         await CommandAuthor("cd . && no-such-agent").propose(question())
-    with pytest.raises(UsageError, match="names no command"):
+    with pytest.raises(UsageError, match="has no command"):
         choose_author("cmd:  ")
     monkeypatch.setenv("PATH", os.defpath)
     for name in VENDORS:

@@ -208,7 +208,7 @@ def test_the_data_carry_all_that_was_tried_and_the_best_text() -> None:
     assert built.ask.best is not None
     assert built.ask.best.tunables["PASSES"] == (1, 2)
     assert built.ask.seed == 4
-    assert "n3" not in built.text.split("Tried before")[1].split("What to answer")[0]
+    assert "n3" not in built.text.split("Tried before")[1].split("How to answer")[0]
 
 
 @settings(max_examples=60, deadline=None)

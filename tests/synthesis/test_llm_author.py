@@ -317,7 +317,7 @@ async def test_a_hanging_server_is_cut_off_and_what_it_read_is_counted() -> None
     [
         (401, "refused the key: HTTP 401", "KEVOLVE_API_KEY"),
         (403, "refused the key", "KEVOLVE_API_KEY"),
-        (404, "is not known there", "/v1/models"),
+        (404, "does not know", "/v1/models"),
         (402, "quota or credit", "Top it up"),
         (400, "rejected the request", "docs/authors.md"),
     ],
@@ -388,12 +388,12 @@ async def test_cancelling_does_not_wait_for_the_answer() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("openai:", {}, "names no model"),
-        ("anthropic:claude", {"base_url": "http://x/v1"}, "URL goes with openai:MODEL"),
+        ("openai:", {}, "is not a model"),
+        ("anthropic:claude", {"base_url": "http://x/v1"}, "URL can only be used with openai:MODEL"),
         ("openai:tiny", {"base_url": "localhost:8000"}, "is no URL"),
-        ("openai:tiny", {"price_in": 1.0}, "go together"),
-        ("offline", {"base_url": "http://x/v1"}, "are for models"),
-        ("shakespeare", {}, "no author is called"),
+        ("openai:tiny", {"price_in": 1.0}, "must be given together"),
+        ("offline", {"base_url": "http://x/v1"}, "only apply to models"),
+        ("shakespeare", {}, "there is no author"),
     ],
 )
 def test_wrong_names_and_options_are_told(name: str, options: dict[str, Any], said: str) -> None:

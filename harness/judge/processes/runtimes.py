@@ -30,7 +30,8 @@ try:
     from triton.backends import backends
     import triton.runtime.driver, triton.compiler
     report["version"] = triton.__version__
-    report["backends"] = sorted({"nvidia": "cuda", "amd": "hip"}.get(name, name) for name in backends)
+    known = {"nvidia": "cuda", "amd": "hip"}
+    report["backends"] = sorted(known.get(name, name) for name in backends)
 except Exception as error:
     report["error"] = f"{type(error).__name__}: {error}"
 try:
@@ -39,7 +40,7 @@ try:
 except Exception as error:
     report["interpreter"] = f"its interpreter needs numpy ({type(error).__name__}: {error})"
 print(json.dumps(report))
-"""  # noqa: E501
+"""
 
 
 @dataclass(frozen=True)

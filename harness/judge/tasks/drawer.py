@@ -222,12 +222,10 @@ class Drawer:
             pool.left_state = self._maker.left_state(pool, input_set)
         return pool.left_state
 
-    def exact_allowances(
-        self, pool: CasePool, state: int, input_set: InputSet
-    ) -> list[tolerance.Allowance] | None:
-        """What outputs may be off by on exactly the inputs of a timed set, in a state of the
-        parameters: from the framework's own error there. None where the set is another one when it
-        is drawn again."""
+    def draw_again(self, pool: CasePool, state: int, input_set: InputSet) -> InputSet | None:
+        """A timed set once more, as a checking one, in a state of the parameters: with the
+        framework's own outputs, and what outputs may be off by on exactly its inputs. None where it
+        is another one when it is drawn again."""
         before = pool.state
         try:
             self.set_state(pool, state)
@@ -243,7 +241,8 @@ class Drawer:
         )
         if not all(same_bits(one, other) for one, other in both):
             return None
-        return set_allowances(pool, again)
+        again.allowances = set_allowances(pool, again)
+        return again
 
     def draw_example(self, pool: CasePool, family: str) -> InputSet:
         """A set like a checking one whose values may be told: it judges nobody, and leaves the

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..correctness import oracle, quick_verdicts, tolerance
-from ..correctness.distance import same_bits
+from ..correctness.distance import all_finite, same_bits
 from ..exchange import output_changes
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import Group, Half
+from ..exchange.input_sets import Group, Half, InputSet
 from ..exchange.slots import Slots
 from ..tasks.drawer import Drawer
 
@@ -98,19 +98,38 @@ def verify_outputs(
                     finding = oracle.compare(timed[call], expected[call], call_limits, other)
                     if finding.signal is not None and limits.rule == "rounding":
                         input_set = group.sets[call]
-                        exact = drawer.exact_allowances(pool, half.state, input_set)
-                        if exact is not None:
-                            call_limits = replace(
-                                tolerance.for_timed_call(
-                                    exact[number], expected[call], tolerance.TypicalSize()
-                                ),
-                                faint=limits.faint,
-                                decades=limits.decades,
-                            )
-                            again = oracle.compare(timed[call], expected[call], call_limits, other)
-                            finding = again if again.signal is None else finding
+                        again = drawer.draw_again(pool, half.state, input_set)
+                        if again is not None and _is_right_there(
+                            number, timed[call], expected[call], again, limits, other
+                        ):
+                            continue
                     _raise_if_wrong(case, finding, timed[call], changed=changed)
     pending.clear()
+
+
+def _is_right_there(
+    number: int,
+    output: torch.Tensor,
+    expected: torch.Tensor,
+    again: InputSet,
+    limits: tolerance.Allowance,
+    other: torch.Tensor | None,
+) -> bool:
+    """Whether an output is right by what the framework itself is off by on exactly these inputs.
+    Nothing is asked of elements in which it overflows and the reference does not. limits: for its
+    faint elements. other: of integers, what else is right."""
+    exact = replace(
+        tolerance.for_timed_call(again.allowances[number], expected, tolerance.TypicalSize()),
+        faint=limits.faint,
+        decades=limits.decades,
+    )
+    framework = again.framework[number]
+    # eight bits have no infinity
+    if framework.element_size() > 1 and not all_finite(framework):
+        lost = ~framework.isfinite() & expected.to(framework.device).isfinite()
+        output = output.masked_fill(lost.to(output.device), 0)
+        expected = expected.masked_fill(lost.to(expected.device), 0)
+    return oracle.is_right(output, expected, exact, other)
 
 
 def raise_if_changed(case: str, intact: bool) -> None:

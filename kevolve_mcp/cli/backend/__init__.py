@@ -1,5 +1,5 @@
-"""Where a command is carried out: on this machine, or by a server that runs already. `choose` says
-which; the commands know `Backend` alone."""
+"""Where a command runs: on this machine, or on a running server. `choose` decides; the commands
+only know `Backend`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __getattr__ = loader(
 
 
 def choose(server: str = "", token: str = "") -> Backend:
-    """The running server that the options or the environment name, else this machine. Raises
+    """Return the running server that the options or the environment name, else this machine. Raises
     UsageError."""
     from kevolve_mcp.errors import UsageError
     from kevolve_mcp.settings import Settings
@@ -28,7 +28,7 @@ def choose(server: str = "", token: str = "") -> Backend:
 
         return Remote.at(url, token)
     if token:
-        raise UsageError("--token is for a server", "Name it, too: --server URL.")
+        raise UsageError("--token needs a server", "Name the server, too: --server URL.")
     from .local import Local
 
     return Local()

@@ -1,4 +1,4 @@
-"""What the commands need, wherever it comes from, and calls of tools that wait for the answer."""
+"""The interface that commands use wherever they run, and tool calls that wait for the answer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from ..verdicts import Verdict
 
 Announce = Callable[[str], None]
-"""Takes a sign of life, for a reader."""
+"""Takes a progress message for a reader."""
 
 
 def identity(name: str) -> Implementation:
-    """Return the name of a command, and this version: who calls, as a server keeps it with what was
-    asked."""
+    """Return a command's name with this version: the caller that a server records."""
     from importlib.metadata import version
 
     from mcp.types import Implementation
@@ -36,53 +35,53 @@ def identity(name: str) -> Implementation:
 
 
 class FileJudge(Protocol):
-    """Candidates under one task, which is open."""
+    """A judge of candidate files for one open task."""
 
     def verdicts(self) -> AsyncIterator[Verdict]:
-        """Judge each candidate of the order, in its order. One that cannot be read or judged does
-        not stop the others.
+        """Judge each candidate, in the order given. One that cannot be read or judged does not stop
+        the others.
 
         Raises:
             Unavailable: The machine lacks what it needs.
         """
 
     async def meet(self, verdicts: Sequence[Verdict]) -> tuple[FileMeeting | None, list[Verdict]]:
-        """Time those that may be the best against each other; None where fewer than two are
-        correct.
+        """Time the candidates that may be the best against each other.
 
         Args:
             verdicts: One for each candidate.
 
         Returns:
-            How they fared, and the verdicts with that.
+            The results, None where fewer than two candidates are correct; and the verdicts
+            completed with them.
         """
 
 
 class Backend(Protocol):
-    """One way to what the commands need.
+    """What commands need, from one place.
 
-    Every method raises UsageError for what this way does not offer, and says which one does; the
-    KevolveErrors of what it reaches pass through.
+    Every method raises UsageError for what this place does not offer, naming the one that does;
+    KevolveErrors of the layers below pass through.
     """
 
     @property
     def shares_files(self) -> bool:
-        """Whether it sees the files of this machine. Where not, texts are sent, and packages come
-        back as texts."""
+        """Return whether it sees the files of this machine. If not, texts are sent, and packages
+        come back as texts."""
 
     def text(self, path: Path, what: str) -> Text:
-        """Hand a file over.
+        """Return a file as the tools take it.
 
         Args:
             path: The file.
-            what: It is to a reader, e.g. "candidate".
+            what: What it is, for messages, e.g. "candidate".
 
         Raises:
             UsageError: It cannot be read.
         """
 
     def looking(self) -> AbstractAsyncContextManager[Tools]:
-        """Open the tools that only look."""
+        """Open the read-only tools."""
 
     def tools(self, python: str = "") -> AbstractAsyncContextManager[Tools]:
         """Open all tools.
@@ -94,11 +93,11 @@ class Backend(Protocol):
     def connection(
         self, restarted: Callable[[str], None], *, debug: bool = False
     ) -> AbstractAsyncContextManager[Connection]:
-        """Open all tools of a server that lives on its own, and is found again when it is lost.
+        """Open all tools of a separate server, reconnecting when the connection is lost.
 
         Args:
-            restarted: Is told when that happens.
-            debug: Whether a server that is started for it writes its log to stderr.
+            restarted: Called with a message after reconnecting.
+            debug: Whether a server started for it writes its log to stderr.
         """
 
     def judge(
@@ -108,26 +107,26 @@ class Backend(Protocol):
 
         Args:
             order: What to judge.
-            announce: Takes signs of life.
+            announce: Takes progress messages.
             python: The interpreter that evaluates; "" for one near the task.
-            fresh: Whether nothing is taken that is remembered of the task.
+            fresh: Whether to ignore what is remembered of the task.
 
         Raises:
-            TaskRefused: The task's text must be fixed.
+            TaskRefused: The task must be fixed.
             Unavailable: The machine lacks what it needs.
         """
 
     async def template(self, task: Path, target: str, language: str, python: str = "") -> str:
-        """Open a task; return a first candidate for it, its body left to fill in."""
+        """Open a task and return a candidate file for it whose body is to be filled in."""
 
     async def diagnose(self, python: str = "") -> Diagnosis:
-        """Look at what the machine that judges can do and lacks."""
+        """Diagnose what the judging machine can do and what it lacks."""
 
     def home(self, what: str) -> Path:
         """Return the folder of database, documents and exports.
 
         Args:
-            what: Is done there, for the refusal: "an approval is given".
+            what: What is done there, for the refusal: "an approval is given".
         """
 
     def service(self, what: str) -> AbstractAsyncContextManager[Service]:
@@ -138,11 +137,11 @@ class Backend(Protocol):
         """
 
 
-WAIT_S = 20.0  # of one call that waits for a job; a longer job is asked for again
+WAIT_S = 20.0  # of one call that waits for a job; for a longer job the call is repeated
 
 
 def look_up(backend: Backend, tool: str, arguments: dict[str, Any]) -> Answer:
-    """Call a tool that only looks. Raises the KEvolveError that it ends with."""
+    """Call a read-only tool. Raises the KEvolveError that it ends with."""
 
     async def run() -> Answer:
         async with backend.looking() as tools:
@@ -154,13 +153,12 @@ def look_up(backend: Backend, tool: str, arguments: dict[str, Any]) -> Answer:
 def look_through(
     backend: Backend, tool: str, arguments: dict[str, Any], *, place: str = "cursor"
 ) -> list[Answer]:
-    """Take all parts of an answer that comes in several, each of which says where the next begins.
-    Raises as `look_up`.
+    """Return all parts of an answer that comes in parts. Raises as `look_up`.
 
     Args:
-        backend: Who is asked.
-        tool: A tool that only looks.
-        arguments: Of the first call.
+        backend: Where to call.
+        tool: A read-only tool.
+        arguments: Those of the first call.
         place: The argument that says where a part begins.
     """
 
@@ -175,12 +173,12 @@ def look_through(
 
 
 def done(backend: Backend, tool: str, arguments: dict[str, Any], *, python: str = "") -> Answer:
-    """Call a tool that starts a job, and wait for that. Raises as `look_up`.
+    """Call a tool that starts a job, and wait for the job. Raises as `look_up`.
 
     Args:
-        backend: Who is asked.
+        backend: Where to call.
         tool: A tool that may answer before its job is done.
-        arguments: Of the call.
+        arguments: Those of the call.
         python: The interpreter that evaluates; "" for the configured one.
     """
 

@@ -1,18 +1,18 @@
-"""This machine: what looks, decides and judges is called in this process; a server is built where a
-tool runs jobs, and started where it has to live on its own.
+"""The backend on this machine. Reading, deciding and judging run in this process; a server is built
+where a tool runs jobs, and started as a process where it has to outlive or be outlived.
 
-Commands that only look need neither protocol nor service, and importing one takes longer than any
-of them: the same views, in the same words, from the home. Where a person decides something, a
-service does it that runs no job, since it would be gone before the end.
+Read-only commands need neither protocol nor service, whose import takes longer than any of these
+commands: they show the same views in the same words straight from the home. A person's decision
+goes through a service that runs no job, since the process would end before the job.
 Commands that start a job and wait for it build the server in this process and call it in memory:
 one import instead of two processes, the same tools and the same answers.
 
 `optimize` starts the server as a process of its own and talks to it over stdio, as every other
-client does: the two sides can then be killed independently. When the server dies, the driver starts
-another one on the same home and goes on; when the driver dies, the server's stdin closes, it ends
-and takes its workers with it. The process is started as `python -P -m kevolve_mcp.cli.serve` with
-this interpreter: -P keeps the current folder (which may hold a `harness/` of the user's own) off
-the import path, while -I would also lose packages installed for the user alone.
+client does, so that either side can be killed alone. When the server dies, the driver starts
+another one on the same home and goes on. When the driver dies, the server's stdin closes, and the
+server ends together with its workers. The process is started as `python -P -m
+kevolve_mcp.cli.serve` with this interpreter: -P keeps the current folder (which may hold a user's
+`harness/`) off the import path, while -I would also lose packages installed for the user alone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Local:
     shares_files = True
 
     def text(self, path: Path, what: str) -> Text:
-        """By its path; whether it can be read is known at once."""
+        """Return the path, after checking that it can be read."""
         from kevolve_mcp.sessions.types import Text
 
         read_text(path, what)
@@ -135,7 +135,7 @@ class Local:
 
 
 class _Looking:
-    """`Tools` that only look, on a home, in this process. Each imports what it needs alone."""
+    """Read-only `Tools` on a home, in this process. Each imports only what it needs."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -179,11 +179,11 @@ _LOOKS = {
 
 
 def open_executor(python: str, near: Path | None) -> Executor:
-    """This machine's judge.
+    """Return this machine's judge.
 
     Args:
         python: The interpreter that evaluates, "" to look for one.
-        near: The folder near which it is looked for.
+        near: The folder near which to look.
     """
     from kevolve_mcp.executors.local import LocalExecutor
 
@@ -194,16 +194,16 @@ def open_executor(python: str, near: Path | None) -> Executor:
 
 
 def make_server(*, python: str = "") -> MCPServer[Any]:
-    """The server of this process, imported when it is first needed. python: evaluates instead of
-    the configured interpreter."""
+    """Build the server in this process, imported when first needed. python: the interpreter that
+    evaluates instead of the configured one."""
     from kevolve_mcp.server import build_server
 
     return build_server(Settings(python=python) if python else Settings())
 
 
 def stdio(log: TextIO) -> OpenClient:
-    """Each client that this makes starts a server and ends it again. log: takes its stderr; must
-    have a file descriptor."""
+    """Return a factory of clients, each of which starts a server and ends it. log: takes the
+    server's stderr; must have a file descriptor."""
     from mcp import Client, StdioServerParameters, stdio_client
 
     from .base import identity
@@ -218,8 +218,8 @@ def stdio(log: TextIO) -> OpenClient:
 
 @contextmanager
 def _log(home: Path) -> Iterator[TextIO]:
-    """The file that takes the server's stderr during `optimize`, so that it does not disturb the
-    display. One in which nothing was written is removed. Raises StoreError."""
+    """The file for the server's stderr during `optimize`, so that it does not disturb the display;
+    removed if it stays empty. Raises StoreError."""
     path = home / "logs" / f"server-{os.getpid()}.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

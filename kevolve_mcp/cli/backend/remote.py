@@ -1,6 +1,6 @@
-"""A server that runs already, reached by its URL. It may be on another machine, so files are read
-here and sent as text, and packages come back as text. What judges outside of any session is its
-executor, so files are judged where the device is. What only a person does is refused."""
+"""A running server, reached by its URL. It may be on another machine, so files are read here and
+sent as text, and packages come back as text. The server's executor judges files outside of any
+session, where the device is. Decisions that only a person makes are refused."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ class Remote:
     """A `Backend` that asks a running server."""
 
     url: str
-    """Of the MCP endpoint."""
+    """The URL of the MCP endpoint."""
     local: bool
-    """Whether it is this machine's, or the near end of a tunnel."""
+    """Whether the URL is on this machine, perhaps the near end of a tunnel."""
     given: str = field(default="", repr=False)
-    """The bearer token that an option named."""
+    """The bearer token from the option, "" where none was given."""
 
     shares_files = False
 
     @classmethod
     def at(cls, url: str, token: str = "") -> Remote:
-        """Complete a URL. Raises UsageError where it is none."""
+        """Return the backend of a URL, completed. Raises UsageError where it is no URL."""
         return cls(*_endpoint(url), token)
 
     @property
     def warning(self) -> str:
-        """What the user should know before the token is sent, "" for nothing."""
+        """Return what the user should know before the token is sent, "" for nothing."""
         if self.local or self.url.startswith("https:"):
             return ""
         return (
-            f"the token and everything else crosses the network in clear on its way to {self.url}; "
+            f"the token and all other data cross the network unencrypted on the way to {self.url}; "
             "prefer an SSH tunnel or https"
         )
 
@@ -69,9 +69,9 @@ class Remote:
         known = self.given or stored or (read_token(settings.home) if self.local else "")
         if not known:
             where = (
-                "none lies in this home either"
+                "this home holds none"
                 if self.local
-                else "the one in this home is not sent elsewhere"
+                else "the one in this home is not sent to other machines"
             )
             raise UsageError(
                 f"no token for {self.url} ({where})",
@@ -79,15 +79,15 @@ class Remote:
             )
         if not known.isascii() or not known.isprintable() or " " in known:
             raise UsageError(
-                "the token has characters that no bearer token has",
-                "Copy it again, without quotes, spaces or line ends.",
+                "the token has characters that a bearer token cannot have",
+                "Copy it again, without quotes, spaces or line breaks.",
             )
         return known
 
     @contextmanager
     def inherited(self) -> Iterator[None]:
-        """Inside, the environment names this server: an author that is a command finds the session
-        with `kevolve`, too."""
+        """Name this server in the environment inside the block, so that an author's command reaches
+        the session with `kevolve`."""
         before = dict(os.environ)
         own = {variable("server"): self.url, variable("token"): self.token()}
         os.environ.update(own)
@@ -100,7 +100,7 @@ class Remote:
                     os.environ[name] = before[name]
 
     def text(self, path: Path, what: str) -> Text:
-        """As its text: the server need not see our files."""
+        """Return the file's text: the server need not see our files."""
         return Text(source=read_text(path, what))
 
     @asynccontextmanager
@@ -126,7 +126,7 @@ class Remote:
     async def _connected(
         self, name: str, restarted: Callable[[str], None] | None = None
     ) -> AsyncIterator[Connection]:
-        """The server, connected to again when it was lost."""
+        """The server's tools, reconnecting when the connection is lost."""
         from .transport import http
 
         token = self._warned()
@@ -169,7 +169,7 @@ class Remote:
             yield executor
 
     def _warned(self) -> str:
-        """The token, after a warning where it crosses the network in clear."""
+        """The token, after a warning where it crosses the network unencrypted."""
         token = self.token()
         if self.warning:
             typer.echo(f"warning: {self.warning}", err=True)
@@ -177,7 +177,10 @@ class Remote:
 
     @property
     def _why(self) -> str:
-        return f"Is it running? On its machine: kevolve serve --http. Here it is called {self.url}."
+        return (
+            f"The server may not be running; start it on its machine: kevolve serve --http. Its "
+            f"URL here is {self.url}."
+        )
 
     def home(self, what: str) -> Path:
         raise _only_at_home(what)
@@ -189,8 +192,8 @@ class Remote:
 def _refuse_python(python: str) -> None:
     if python:
         raise UsageError(
-            "--python is for this machine",
-            "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.",
+            "--python only works on this machine",
+            "A running server has its own interpreter: its operator sets KEVOLVE_PYTHON.",
         )
 
 
@@ -213,8 +216,8 @@ def _endpoint(text: str) -> tuple[str, bool]:
         raise UsageError(f"{text!r} is not the URL of a server over HTTP", example)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
-            "the server's URL carries more than host, port and path",
-            f"The token goes into KEVOLVE_TOKEN. {example}",
+            "the server's URL may only have a host, a port and a path",
+            f"Put the token into KEVOLVE_TOKEN. {example}",
         )
     path = parts.path if parts.path.strip("/") else PATH
     return urlunsplit((parts.scheme, parts.netloc, path, "", "")), _is_local(host)

@@ -13,21 +13,21 @@ from mcp.client.streamable_http import streamable_http_client
 from .base import identity
 
 CONNECT_S = 10.0
-READ_S = 300.0  # a call waits for at most 45 s, and the server says something every few seconds
+READ_S = 300.0  # a call waits for at most 45 s, with a message from the server every few seconds
 MAX_ANSWER = 64 << 20  # bytes: a package's files come in one answer
 
 
 def http(
     url: str, token: str, *, local: bool, name: str
 ) -> Callable[[], AbstractAsyncContextManager[Client]]:
-    """Return what makes clients, each of which connects anew. A server that is not there, or no
-    longer, is a ConnectionError.
+    """Return a factory of clients, each with a new connection. An unreachable server raises
+    ConnectionError.
 
     Args:
-        url: Of the MCP endpoint.
+        url: The MCP endpoint.
         token: The bearer token.
-        local: Whether it is this machine's: then no proxy of the environment sees what stays here.
-        name: Of the command that calls.
+        local: Whether it is on this machine: then proxies of the environment are bypassed.
+        name: The command that calls.
     """
 
     @asynccontextmanager
@@ -57,7 +57,7 @@ def http(
 
 
 def _lost(error: BaseException) -> httpx2.TransportError | None:
-    """The first failure of the transport, where there was no other failure."""
+    """The first transport failure, where there was no other kind of failure."""
     if isinstance(error, builtins.BaseExceptionGroup):
         lost = [_lost(inner) for inner in error.exceptions]
         return lost[0] if all(lost) else None

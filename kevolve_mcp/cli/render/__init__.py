@@ -1,2 +1,1 @@
-"""Renderers: data in, rich renderables or plain lines out. They read no clock, no file and no
-terminal."""
+"""Renderers: from data to rich renderables or plain lines. They read no clock, file or terminal."""

@@ -1,4 +1,4 @@
-"""The live progress of a run: a board folded from events, drawn on a terminal or told line by
+"""The live progress of a run: a board computed from events, drawn on a terminal or logged line by
 line."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True)
 class Board:
-    """What a watcher of a run wants to know. nodes: in the whole session. working: the slow call
-    under way."""
+    """The state of a run for display. nodes: of the whole session. working: the slow call in
+    progress."""
 
     session: api.Session | None = None
     nodes: int = 0
@@ -43,7 +43,7 @@ class Board:
     over: str = ""
 
     def after(self, event: events.Event) -> Board:
-        """The board once `event` has happened."""
+        """Return the board after `event`."""
         match event:
             case events.SessionOpened(session):
                 return replace(
@@ -85,7 +85,7 @@ class Board:
 
 
 def budget_left(budget: Budget, spent: Spent) -> str:
-    """ "12 of 40 evaluations, 1 min 05 s left"; "no limit" where there is none."""
+    """Return what is left: "12 of 40 evaluations, 1 min 05 s left"; "no limit" without a limit."""
     parts = []
     if budget.evaluations is not None:
         parts.append(
@@ -103,7 +103,7 @@ def budget_left(budget: Budget, spent: Spent) -> str:
 
 
 def board_view(board: Board) -> RenderableType:
-    """What a live display shows."""
+    """Return the live display."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
@@ -130,7 +130,8 @@ def board_view(board: Board) -> RenderableType:
 
 
 def plain_line(event: events.Event, board: Board) -> str | None:
-    """One line for a log, None for what a log can do without. board: after the event."""
+    """Return one line for a log, None for events that a log does not need. board: after the
+    event."""
     match event:
         case events.SessionOpened(session, resumed):
             verb = "resumed" if resumed else "opened"

@@ -1,4 +1,4 @@
-"""The table per case, and the figure that is not claimed."""
+"""The table of cases, and notes on figures that are inconclusive or not claimed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kevolve_mcp.quantities import NOTHING, interval, memory, microseconds, perc
 
 from .tables import Fitting, block, cells
 
-# an interval above it is no scatter: what bars "faster" then is a doubt, which has a signal
+# an interval above 1 is not scatter: what prevents "faster" then is a doubt, which has a signal
 CLEAR = 1.05
-FLATTERING = 1.1  # a naive figure this much above the honest one is worth a word
+FLATTERING = 1.1  # a naive figure this many times the honest one is mentioned
 VERDICT_STYLE = {
     "faster": "green",
     "slower": "red",
@@ -29,12 +29,16 @@ VERDICT_STYLE = {
 def cases_table(
     cases: Sequence[CaseResult], title: str = "", reference_cases: Collection[str] | None = None
 ) -> RenderableType:
-    """One row per case: every baseline, the kernel, the speed-up over the strongest with its
-    interval, and how it was run; in a terminal too narrow for that a block per case.
+    """Return one row per case: every baseline, the kernel, the speed-up over the strongest with its
+    interval, and how it was run; in a terminal that is too narrow, a block per case.
 
-    Threads and allocation policy are the same for all cases as a rule: then they stand once, below.
-    reference_cases: of a package, the cases that it hands to the reference; what was timed is then
-    the package, and a column says what ran in it.
+    Threads and allocation policy are usually the same for all cases and then appear once, below.
+
+    Args:
+        cases: What to show.
+        title: Above the table.
+        reference_cases: For a package, the cases that it hands to the reference; a column then says
+            what ran.
     """
     what = "kernel" if reference_cases is None else "package"
     columns = _columns(cases, what, reference_cases)
@@ -89,13 +93,13 @@ def _columns(
 
 
 def _alike(name: Literal["threads", "allocation"], cases: Sequence[CaseResult]) -> str:
-    """What holds for all cases, as a remark; "" where they differ or it is not known."""
+    """The value that all cases share, as a remark; "" where they differ or it is not known."""
     values = {getattr(case, name) for case in cases} - {""}
     return f"{name}: {values.pop()}" if len(values) == 1 else ""
 
 
 def _memory(cases: Sequence[CaseResult]) -> str:
-    """What each side held at most, "" where that is not known."""
+    """The peak memory of both sides, "" where it is not known."""
     figures = [
         f"{c.name}{where} {memory(own)}, {c.baseline} {memory(other)}"
         for c in cases
@@ -118,8 +122,7 @@ def _verdict(case: CaseResult) -> Text:
 
 
 def unclear_note(cases: Sequence[CaseResult], *, quick: bool = False) -> str:
-    """Why no verdict was reached where none was; "" where each case has one. quick: it was measured
-    as in a search."""
+    """Return why cases are inconclusive, "" where none is. quick: measured as in a search."""
     unclear = [c for c in cases if c.verdict == "inconclusive" and c.interval]
     doubted = [c for c in unclear if c.interval and c.interval[0] > CLEAR]
     wide = [c for c in unclear if c not in doubted]
@@ -132,8 +135,8 @@ def unclear_note(cases: Sequence[CaseResult], *, quick: bool = False) -> str:
         )
     if doubted:
         said.append(
-            f"Inconclusive: {_intervals(doubted)}: above 1 by the figures, which are not vouched "
-            "for; the signals say why."
+            f"Inconclusive: {_intervals(doubted)}: above 1, but the figures are in doubt; the "
+            "signals say why."
         )
     return "\n".join(said)
 
@@ -143,8 +146,8 @@ def _intervals(cases: Sequence[CaseResult]) -> str:
 
 
 def naive_note(cases: Sequence[CaseResult]) -> str:
-    """What timing without equal allocation behaviour would have shown, and why it is not claimed;
-    "" where it flatters no case."""
+    """Return what timing without equal allocation behaviour would have shown, and why it is not
+    claimed; "" where it flatters no case."""
     known = [
         c
         for c in cases
@@ -156,8 +159,8 @@ def naive_note(cases: Sequence[CaseResult]) -> str:
         f"{c.name} {speedup(c.naive_speedup)} instead of {speedup(c.speedup)}" for c in known
     )
     return (
-        f"Not claimed: {figures}. That is what an unfair comparison shows: the baseline's output "
-        "memory is fresh from the system on every call while the kernel reuses warm pages, so page "
-        "faults are timed and not the work. The figures above give both sides the same allocation "
-        "behaviour."
+        f"Not claimed: {figures}. That is the result of an unfair comparison: the baseline gets "
+        "its output memory fresh from the system on every call while the kernel reuses warm pages, "
+        "so page faults are timed, not the work. The figures above give both sides the same "
+        "allocation behaviour."
     )

@@ -14,7 +14,7 @@ from knowledge.documents import Registered
 
 
 def document_table(document: Registered) -> RenderableType:
-    """Each document with what leads to it; what was not read says why."""
+    """Return each document with its signals and families; an unread one with the reason."""
     table = Table(
         title=Text(f"{document.name}: {document.target}, {document.folder}"),
         title_justify="left",
@@ -37,7 +37,7 @@ def document_table(document: Registered) -> RenderableType:
 
 
 def registration_table(documents: Sequence[Registered]) -> RenderableType:
-    """One line each."""
+    """Return one line for each registration."""
     table = Table(box=None, pad_edge=False)
     for name in ("name", "target", "documents", "passages", "not read", "folder"):
         table.add_column(
@@ -53,7 +53,7 @@ def registration_table(documents: Sequence[Registered]) -> RenderableType:
 
 
 def gap_table(gaps: Sequence[Gap]) -> RenderableType:
-    """How often, when last, and what."""
+    """Return each question with how often and when it was last asked."""
     table = Table(box=None, pad_edge=False)
     for name in ("asked", "last", "words", "signals", "target"):
         table.add_column(name, justify="right" if name == "asked" else "left", overflow="fold")

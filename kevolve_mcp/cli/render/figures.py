@@ -1,5 +1,4 @@
-"""A session's best node, and what it made of its device, in words: for the board and for what is
-shown later."""
+"""A session's best node and its use of the device in words, for the board and for later views."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def best_text(best: api.Node | None, correct: int) -> str:
-    """n7  1.83× [1.79, 1.88]; without a best, why, where `correct` nodes were proved correct."""
+    """Return "n7  1.83× [1.79, 1.88]"; without a best node the reason. correct: the number of nodes
+    proved correct."""
     return (
         f"{best.id}  {speedup(best.fitness, best.interval)}"
         if best
@@ -23,8 +23,8 @@ def best_text(best: api.Node | None, correct: int) -> str:
 
 
 def device_use(use: DeviceUse) -> str:
-    """What the search made of the device."""
+    """Return how the search used the device."""
     return (
-        f"of {duration(use.wall_s)} the device was timed {use.timed:.0%}, kernels were checked "
-        f"{use.checked:.0%}, it was idle while there were kernels {use.idle:.0%}"
+        f"device use over {duration(use.wall_s)}: timing {use.timed:.0%}, checking "
+        f"{use.checked:.0%}, idle while kernels waited {use.idle:.0%}"
     )

@@ -19,11 +19,11 @@ KERNELS: dict[Mode, str] = {
     "compile": "compiled only",
     "absent": "not possible",
 }
-LEAST = 120  # columns in which a row with a sentence is still read as a row
+LEAST = 120  # columns from which a row with a sentence is still readable as a row
 
 
 def machine_view(diagnosis: Diagnosis) -> RenderableType:
-    """Findings by section, the interpreters, the targets, and at the end what to do."""
+    """Return findings by section, the interpreters, the targets, and at the end what to do."""
     parts: list[RenderableType] = [
         Text(f"KEvolve on {diagnosis.machine}", style="bold"),
         *(_line(f) for f in diagnosis.findings),
@@ -84,7 +84,7 @@ def _devices(devices: tuple[Device, ...]) -> RenderableType:
 
 
 def _targets(targets: tuple[TargetReport, ...]) -> RenderableType:
-    """Those of which the same is said stand in one row."""
+    """The targets; those with the same properties share a row."""
     alike: dict[tuple[Mode, str, str, str], list[str]] = {}
     for t in targets:
         said = (t.mode, ", ".join(t.languages), ", ".join(t.profilers), t.reason)

@@ -1,5 +1,5 @@
-"""What a run ends with: the figures that are claimed, the one that is not, where the winner came
-from, where it lies."""
+"""The report of a run: the figures that are claimed, the one that is not, the lineage of the winner
+and the path of the package."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from .figures import device_use
 
 
 def claimed(ending: api.Finished) -> tuple[CaseResult, ...]:
-    """The cases of the one measurement to report: the package as a user calls it, else the
+    """Return the cases of the measurement to report: the package as a user calls it, else the
     re-validation.
 
-    The figure of an unfair comparison is taken over from the re-validation where the package's
-    measurement lacks it.
+    The naive figure is taken from the re-validation where the package's measurement lacks it.
     """
     confirmed = {c.name: c for c in ending.confirmed.cases} if ending.confirmed else {}
     if not ending.measured or not ending.measured.cases:
@@ -39,7 +38,7 @@ def claimed(ending: api.Finished) -> tuple[CaseResult, ...]:
 
 
 def lineage_lines(lineage: tuple[api.Node, ...]) -> list[str]:
-    """One line per ancestor, oldest first; a borrowed start says where it comes from."""
+    """Return one line per ancestor, oldest first; a start has its origin."""
     lines = []
     for node in lineage:
         label = _origin(node)
@@ -52,8 +51,8 @@ def lineage_lines(lineage: tuple[api.Node, ...]) -> list[str]:
 def report_view(
     outcome: RunOutcome, copied_to: str = "", reference_cases: tuple[str, ...] = ()
 ) -> RenderableType:
-    """copied_to: where --output put a copy of the package. reference_cases: those that the package
-    hands to the reference."""
+    """Return the report of a run. copied_to: where --output put a copy of the package.
+    reference_cases: those that the package hands to the reference."""
     session, ending = outcome.session, outcome.ending
     tree = Text(f"tree      kevolve tree {session.id}")
     if ending is None or ending.node is None:
@@ -93,7 +92,7 @@ def report_view(
             )
         )
     if ending.measured and (overhead := dispatch(ending.measured.cases)):
-        text = f"finding the kernel takes, in µs a call with warm caches: {overhead}"
+        text = f"dispatch overhead per call, in µs with warm caches: {overhead}"
         parts.append(Text(text, style="dim"))
     for note in filter(None, (unclear_note(cases), naive_note(cases))):
         parts += [Text(""), Text(note, style="yellow")]
@@ -110,7 +109,7 @@ def report_view(
 
 
 def report_json(outcome: RunOutcome, copied_to: str = "") -> dict[str, Any]:
-    """The object that `kevolve optimize --json` prints."""
+    """Return the object that `kevolve optimize --json` prints."""
     session, ending = outcome.session, outcome.ending
     figure = (ending.measured or ending.confirmed) if ending else None
     cases = claimed(ending) if ending else ()
@@ -136,12 +135,12 @@ def report_json(outcome: RunOutcome, copied_to: str = "") -> dict[str, Any]:
 
 
 def _in_words(reason: str) -> str:
-    """Why a search ended: a sentence already, or a name such as budget_spent."""
+    """Why a search ended, in words: from a sentence, or a name such as budget_spent."""
     return reason.replace("_", " ") if reason.isidentifier() else reason
 
 
 def _style(figure: api.Evaluation | None) -> str:
-    """Green for what is certainly faster, yellow for the rest."""
+    """Green for a figure that is certainly faster, yellow for the rest."""
     return "bold green" if figure and figure.interval and figure.interval[0] > 1 else "bold yellow"
 
 
@@ -152,7 +151,7 @@ def _origin(node: api.Node) -> str:
 
 
 def _change(node: api.Node) -> str:
-    """What was changed: in the author's words, else the parameters; nothing for a start, which its
+    """What was changed: in the author's words, else the parameters; "" for a start, which its
     origin describes."""
     if node.origin:
         return ""

@@ -1,4 +1,4 @@
-"""A table where the terminal is wide enough for it, else a block for each of its rows."""
+"""A table where the terminal is wide enough, else a block for each of its rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-UNFOLDED = 1000  # characters: a width at which no table is folded
+UNFOLDED = 1000  # characters: a width in which no table cell wraps
 
 
 class Fitting:
-    """table: shown from `least` columns on; without that only where none of it has to fold.
-    blocks: the same rows, for a narrower terminal."""
+    """A table or blocks, by the terminal's width. table: shown from `least` columns on; without
+    `least` only where no cell wraps. blocks: the same rows, for a narrower terminal."""
 
     def __init__(self, table: Table, blocks: Sequence[RenderableType], least: int = 0) -> None:
         self._table, self._blocks, self._least = table, blocks, least
@@ -30,14 +30,14 @@ class Fitting:
 
 
 def block(head: Text | str, *lines: str) -> RenderableType:
-    """What it is about, which stays whole to be copied, and below, indented, what is said of it."""
+    """Return a head, which is never wrapped so that it can be copied, and indented lines below."""
     title = Text(head, style="bold") if isinstance(head, str) else head
     title.overflow = "fold"
     return Group(title, *(Padding(Text(line), (0, 0, 0, 4)) for line in lines if line))
 
 
 def hanging(mark: Text, text: str) -> Table:
-    """A line whose folded rest is indented behind its mark."""
+    """Return a line whose wrapped rest is indented behind its mark."""
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -46,5 +46,5 @@ def hanging(mark: Text, text: str) -> Table:
 
 
 def cells(*texts: str) -> list[Text]:
-    """Return cells that are shown as they are: brackets in names and reasons are no markup."""
+    """Return cells shown verbatim: brackets in names and reasons are not markup."""
     return [Text(text) for text in texts]

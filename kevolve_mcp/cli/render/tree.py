@@ -1,4 +1,4 @@
-"""The search tree as a person reads it, and the list of sessions."""
+"""The search tree and the list of sessions, for a person."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HYPOTHESIS_SHOWN = 70
 
 
 def tree_view(session: api.Session, nodes: Sequence[api.Node]) -> RenderableType:
-    """The tree under its task; a crossover stands under its first parent and names the second.
-    Parameters that are the first parent's are left out."""
+    """Return the tree under its task. A crossover is under its first parent and names the second.
+    Parameters equal to the first parent's are left out."""
     root = Tree(
         Text(
             f"{session.task} on {session.target} in {session.language} (n0: the strongest "
@@ -70,7 +70,7 @@ def _label(node: api.Node, best: str, parent_params: Mapping[str, Any]) -> Text:
 
 
 def sessions_table(sessions: Sequence[api.Session]) -> RenderableType:
-    """One line per session, as given (newest first)."""
+    """Return one line per session, in the order given (newest first)."""
     if not sessions:
         return Text("No sessions yet. `kevolve optimize TASK` starts one.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -86,6 +86,6 @@ def sessions_table(sessions: Sequence[api.Session]) -> RenderableType:
             f"{s.state}, {s.task} on {s.target} in {s.language}, goal {s.goal}, {s.nodes} nodes, "
             f"best {best}"
         )
-        # the id stays whole: it is there to be copied
+        # the id is never wrapped, so that it can be copied
         blocks.append(block(s.id, said))
     return Fitting(table, blocks)

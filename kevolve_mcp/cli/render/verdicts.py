@@ -1,4 +1,4 @@
-"""One candidate's verdict for a reader: the verdict first, then why."""
+"""One candidate's verdict for a reader: the verdict first, then the reasons."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kevolve_mcp.synthesis.wording import printable, quoted, said
 from .cases import VERDICT_STYLE, cases_table, unclear_note
 
 LOG_LINES = 20  # the end of a build log; the whole one is in --json
-CASES_FOR = 3  # pairs of candidates; of more the cases are in --json
-PAGES_FOR = 3  # signals in the command that leads to the pages: the first ones matter most
+CASES_FOR = 3  # pairs of candidates whose cases are shown; --json has those of all
+PAGES_FOR = 3  # signals in the suggested search command: the first ones matter most
 
 
 def verdict_view(verdict: Verdict) -> RenderableType:
-    """Headline, message, signals, the log of the stage that failed, the cases that were timed."""
+    """Return headline, message, signals, the log of the failed stage and the timed cases."""
     head = Text.assemble(
         (verdict.candidate, "bold"),
         "  ",
@@ -58,8 +58,8 @@ def verdict_view(verdict: Verdict) -> RenderableType:
 
 
 def meeting_view(met: FileMeeting) -> RenderableType:
-    """Each candidate over each later one, with its cases where there are several, and not more
-    than CASES_FOR pairs."""
+    """Return each candidate against each later one, with its cases where there are several cases
+    and at most CASES_FOR pairs."""
     head = Text("head-to-head", style="bold")
     if met.duels:
         how = f"{met.processes} fresh processes each, timed in the same rounds"

@@ -1,5 +1,5 @@
-"""The selection policy: which nodes to expand next; and a fake one, so simple that a test of an
-upper floor can say in advance what it will answer."""
+"""The selection policy, which chooses the nodes to expand next; and a fake one, simple enough for
+tests of upper floors to predict its answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tree import Ask, Expansion, MemoryOperator, Tree
 
 
 class SelectionPolicy(ABC):
-    """π_sel, one pure function. There is no tell: a policy reads what happened from the tree.
+    """π_sel, one pure function. A policy is not notified of results: it reads them from the tree.
 
     **Purity.** `select` reads its arguments and nothing else: no clock, file, environment or
     global, no state in `self` beyond the options given to the constructor. Equal arguments (the
@@ -25,14 +25,14 @@ class SelectionPolicy(ABC):
     **What it may remember.** Island, generation, arm and the like go into `Expansion.annotations`,
     as JSON scalars, lists or objects with string keys. They are stored with the ask and come back
     in `tree.asks`, also while the ask has no node yet. Annotations of another policy, or of the
-    same one under other options, may be met and must not disturb.
+    same one with other options, may occur and must be tolerated.
 
     **Open asks** are given to an author and not answered yet; they are part of `tree.asks`. Count
     them as if their nodes were on the way (virtual loss), so that authors who ask at once do not
     all do the same: an expansion with the parents, memory operator and role of an open ask is given
     only where nothing else is left. Drafts are independent samples and exempt. An ask in
-    `tree.asks` that is neither open nor answered was abandoned: ignore it. A node may also come
-    from no ask at all (the agent submitted by itself); treat it like any other.
+    `tree.asks` that is neither open nor answered was abandoned: ignore it. A node may also have no
+    ask (the agent submitted it by itself); treat it like any other.
 
     **The answer** has at most `n` expansions, and at least one unless asks are open (then [] means:
     wait for them). Parents are ids of nodes in the tree; a draft has none. The role "start" belongs
@@ -50,18 +50,18 @@ class SelectionPolicy(ABC):
     def select(
         self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
     ) -> list[Expansion]:
-        """Up to `n` (>= 1) expansions. `spent` is what the session used so far, for policies that
-        anneal."""
+        """Return up to `n` (>= 1) expansions. `spent` is what the session used so far, for policies
+        that anneal."""
 
     def without_tuning(self) -> SelectionPolicy:
-        """The same for a session in which parameters are searched while its authors think: they are
-        not asked for other parameters."""
+        """Return this policy for a session with parameter search, in which authors are not asked
+        for other parameters."""
         return self
 
 
 def ask_random(seed: int, seq: int) -> random.Random:
-    """The random source for the ask with this seq: the same on every machine, in every process,
-    after every restart."""
+    """Return the random source for the ask with this seq: the same on every machine and after every
+    restart."""
     return random.Random(f"{seed}:{seq}")
 
 

@@ -24,15 +24,14 @@ from .moves import GENERATION, ISLAND, MIGRATED_FROM, PolicyView
 class Evolutionary(SelectionPolicy):
     """Each island breeds from its own best nodes; the island with the fewest asks is next.
 
-    A node belongs to the island its ask names; one that was told without an ask to its first
-    parent's; starts are dealt out in turn. The population of an island is its `population` best
-    correct nodes, and a parent is drawn from it with a weight of K ** (1 / temperature), K being
-    what is known of its F, lowered by `virtual_loss` for every open ask on it. `brood` asks make a
+    A node belongs to the island that its ask names, without an ask to its first parent's; starts
+    are distributed in turn. The population of an island is its `population` best correct nodes. A
+    parent is drawn from it with a weight of K ** (1 / temperature), where K is its standing
+    (`ranking.standings`), lowered by `virtual_loss` for every open ask on it. `brood` asks make a
     generation. From generation `crossover_from` on, `crossover_share` of the asks have two parents
     of different structure. Every `migrate_every` generations one ask expands the best node of the
     next island round the ring: the child is the immigrant. An island without a correct node and
-    without anything to repair is settled anew from another island, or by a draft; the ask says so
-    (phase "reseed").
+    without anything to repair is reseeded from another island, or by a draft (phase "reseed").
 
     drafts: independent first samples per island; correct starts stand in for all but one. The other
     options are those of the greedy policy, with stagnation counted per island. The paper names the
@@ -95,7 +94,7 @@ class Evolutionary(SelectionPolicy):
         return chosen
 
     def _homes(self, tree: Tree) -> dict[str, int]:
-        """The island of every node."""
+        """The island of each node."""
         homes: dict[str, int] = {}
         dealt = 0
         for node in tree.nodes:
@@ -106,8 +105,8 @@ class Evolutionary(SelectionPolicy):
         return homes
 
     def valid(self, index: object) -> int | None:
-        """An annotation as the index of an island; None where it is not one (of another policy, or
-        under other options)."""
+        """Return an annotation as the index of an island, None where it is not one (from another
+        policy, or with other options)."""
         return (
             index
             if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < self.islands
@@ -136,7 +135,7 @@ class _Island:
 
     @cached_property
     def roles(self) -> tuple[Role, ...]:
-        """Of everything made here or under way."""
+        """Return the roles of all nodes and open asks of the island."""
         return (*(n.role for n in self.nodes), *(a.role for a in self.pending))
 
     @property
@@ -145,14 +144,14 @@ class _Island:
 
     @cached_property
     def pool(self) -> tuple[Node, ...]:
-        """The population, best first."""
+        """Return the population, best first."""
         return tuple(n for n in self.world.tree.frontier() if self.homes[n.id] == self.index)[
             : self.policy.population
         ]
 
     @cached_property
     def generation(self) -> int:
-        """Of the next ask: `brood` asks, answered or under way, make one."""
+        """Return the generation of the next ask: `brood` asks, answered or open, make one."""
         return sum(1 for role in self.roles if role != "start") // self.policy.brood
 
     def next(self, archipelago: Sequence[_Island], rng: random.Random) -> Expansion:
@@ -175,7 +174,7 @@ class _Island:
         if not self.pool:
             return moves.draft(
                 view,
-                f"island {self.index} has no correct candidate, nor has any other to lend",
+                f"no island has a correct candidate, so island {self.index} starts again",
                 "reseed",
                 **notes,
             )
@@ -188,7 +187,9 @@ class _Island:
             move = moves.expand(view, node, self.pool, policy.tune_limit, **notes)
             if move is not None:
                 return move
-        return moves.draft(view, f"all of island {self.index} is under way already", **notes)
+        return moves.draft(
+            view, f"all moves of island {self.index} are already in progress", **notes
+        )
 
     def _drafts_due(self) -> bool:
         drafts = sum(
@@ -199,7 +200,8 @@ class _Island:
         return made < max(1, self.policy.drafts - starts)
 
     def _migration_due(self) -> bool:
-        """Once in every generation whose turn it is, if there is anywhere to come from."""
+        """Whether a migration is due: once in every generation for it, if there is another
+        island."""
         now = self.generation
         if now == 0 or now % self.policy.migrate_every or self.policy.islands == 1:
             return False
@@ -215,7 +217,7 @@ class _Island:
     def _from_abroad(
         self, view: PolicyView, archipelago: Sequence[_Island], notes: dict[str, Any]
     ) -> Expansion | None:
-        """Expand the best node of the nearest island behind on the ring that has one, here."""
+        """Expand here the best node of the nearest previous island on the ring that has one."""
         phase = "migrate" if self.pool else "reseed"
         for step in range(1, len(archipelago)):
             source = archipelago[self.index - step]
@@ -226,7 +228,7 @@ class _Island:
                     f"{self.index}"
                 )
                 written = {**notes, moves.PHASE: phase, MIGRATED_FROM: source.index}
-                calm = replace(view, stalled_for=0)  # a clean slate would bring nothing along
+                calm = replace(view, stalled_for=0)  # a clean slate would not migrate anything
                 moved = [
                     moves.improve(calm, best),
                     *(moves.improve(calm, best, m) for m in moves.BESIDES),
@@ -237,9 +239,9 @@ class _Island:
         return None
 
     def _drawn(self, rng: random.Random) -> list[Node]:
-        """The population in a random order in which weight tells: each place is drawn without
-        replacement in proportion to the weights (Efraimidis and Spirakis 2006: sort by u ** (1 /
-        w), here by ln(u) / w)."""
+        """The population in a weighted random order: each place is drawn without replacement in
+        proportion to the weights (Efraimidis and Spirakis 2006: sort by u ** (1 / w), here by
+        ln(u) / w)."""
         known = self.world.tree.known
         top = known[self.pool[0].id] or 1.0
 

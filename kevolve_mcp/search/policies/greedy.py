@@ -22,15 +22,15 @@ class Greedy(SelectionPolicy):
     """Drafts until something is correct; then always the best node, unless a failure is due for
     repair.
 
-    "Best" is what is known of a node's F, discounted by `fatigue` for every child that brought no
-    more than its parent, and by `virtual_loss` for every open ask on the node: a node that was
-    tried often in vain makes room for the next best, but never for one that lost to it in the same
-    rounds. A search that stalls takes turns between a clean slate, an improvement
-    without the trajectory behind it, and a crossover of two different structures.
+    Nodes are ranked by their standing (`ranking.standings`), discounted by `fatigue` for every
+    child that was no better than its parent, and by `virtual_loss` for every open ask on the node.
+    A node that was expanded often without success makes room for the next best, but never for one
+    that lost to it in the same rounds. A stalled search alternates between a clean slate, an
+    improvement without the trajectory, and a crossover of two different structures.
 
-    drafts: the most independent samples before something is correct. repair_share: how often a
-    repairable failure goes before a draft or an improvement, while one of them is due.
-    repair_limit: attempts on one line of failures. tune_limit: parameter trials per structure.
+    drafts: the most independent samples before something is correct. repair_share: the share of
+    asks that repair a failure where one can be repaired. repair_limit: attempts on one line of
+    failures. tune_limit: parameter trials per structure.
     patience: nodes without progress before the search counts as stalled. The paper names the policy
     and gives no values; these are ours.
     """
@@ -69,12 +69,12 @@ class Greedy(SelectionPolicy):
         if broken and (not (ranked or drafting) or rng.random() < self.repair_share):
             return moves.repair(view, broken[0], self.repair_limit)
         if drafting:
-            return moves.draft(view, "nothing is correct yet that could be built upon")
+            return moves.draft(view, "no candidate is correct yet to build on")
         for node in ranked:
             move = moves.expand(view, node, ranked, self.tune_limit)
             if move is not None:
                 return move
-        return moves.draft(view, "nothing to build on that is not under way already")
+        return moves.draft(view, "all moves on existing nodes are already in progress")
 
     def _ranked(self, view: PolicyView) -> list[Node]:
         tree, worth = view.tree, dict[str, float]()

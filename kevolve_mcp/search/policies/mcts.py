@@ -75,17 +75,17 @@ class TreeSearch(SelectionPolicy):
         if broken and (not (ranked or drafting) or rng.random() < self.repair_share):
             return moves.repair(view, broken[0], self.repair_limit)
         if drafting:
-            return moves.draft(view, "nothing is correct yet that could be built upon")
+            return moves.draft(view, "no candidate is correct yet to build on")
         if ranked:
             walked = self._walk(view, offspring)
             for node in (walked, *ranked):
                 move = moves.expand(view, node, ranked, self.tune_limit)
                 if move is not None:
                     return move
-        return moves.draft(view, "nothing to build on that is not under way already")
+        return moves.draft(view, "all moves on existing nodes are already in progress")
 
     def _walk(self, view: PolicyView, offspring: dict[str, list[Node]]) -> Node:
-        """From ROOT to the node to expand. There is at least one correct node."""
+        """Walk from ROOT to the node to expand. There is at least one correct node."""
         visits, values = _statistics(view, offspring)
         low, high = min(values.values()), max(values.values())
 

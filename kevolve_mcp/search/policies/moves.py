@@ -1,7 +1,7 @@
-"""The moves that every built-in policy is made of: draft, repair, improve, tune, crossover.
+"""The moves of the built-in policies: draft, repair, improve, tune, crossover.
 
-A policy decides where to go; how a move becomes an expansion (memory operator, annotations, reason)
-is decided here once.
+A policy chooses a move; this module turns it into an expansion (memory operator, annotations,
+reason).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ PHASE, DRAFT, ISLAND, GENERATION, MIGRATED_FROM = (
 )
 
 BESIDES: tuple[MemoryOperator, ...] = ("both", "parent", "siblings")
-# How far a failed candidate came, for the choice of what to repair. A reward hack stays, and what
-# needs a review waits for it.
+# How far a failed candidate came, to choose what to repair. A reward hack is never repaired, and a
+# candidate that needs a review waits for it.
 _PROGRESS = {"invalid": 0, "build_failed": 1, "crashed": 2, "timed_out": 2, "incorrect": 3}
 
 
 @dataclass(frozen=True)
 class PolicyView:
-    """What a policy looks at: the tree, the asks under way, and what it chose before in the same
-    call (as asks under way).
+    """What a policy sees: the tree, the open asks, and its earlier choices in the same call (as
+    open asks).
 
-    stalled_for: evaluated nodes without progress, of the whole tree or of the part that a policy
-    looks at.
+    stalled_for: evaluated nodes without progress, in the whole tree or in the part that a policy
+    considers.
     """
 
     tree: Tree
@@ -58,7 +58,7 @@ class PolicyView:
         )
 
     def plus(self, chosen: Expansion) -> PolicyView:
-        """The same with one more expansion under way."""
+        """Return this view with one more expansion in progress."""
         ask = Ask(
             seq=0,
             parents=chosen.parents,
@@ -70,7 +70,7 @@ class PolicyView:
 
     @cached_property
     def load(self) -> dict[str, int]:
-        """Asks under way by parent id."""
+        """Return the number of open asks by parent id."""
         asks: dict[str, int] = {}
         for ask in self.pending:
             for parent in ask.parents:
@@ -78,7 +78,7 @@ class PolicyView:
         return asks
 
     def under_way(self, move: Expansion) -> bool:
-        """Whether an open ask already says the same. Drafts are independent samples and never the
+        """Return whether an open ask is the same move. Drafts are independent samples and never the
         same."""
         return move.role != "draft" and any(
             (a.parents, a.memory, a.role) == (move.parents, move.memory, move.role)
@@ -88,9 +88,9 @@ class PolicyView:
 
 @dataclass(frozen=True)
 class Repair:
-    """A line of failures that nobody has fixed yet. node: the one of it that came furthest. worth:
-    what is known of the node it grew from (1, the baseline's, for a draft or start). attempts: how
-    often a repair was tried."""
+    """A line of failures that is not fixed yet. node: the one that came furthest. worth: the
+    standing of the node it derives from (1, the baseline's, for a draft or start). attempts: the
+    number of repairs tried."""
 
     node: Node
     worth: float
@@ -98,7 +98,7 @@ class Repair:
 
 
 def draft(view: PolicyView, why: str, phase: str = "draft", **notes: Any) -> Expansion:
-    """An independent sample: no parents, no memory."""
+    """Return an independent sample: no parents, no memory."""
     numbers = [
         a.annotations.get(DRAFT) for a in (*view.tree.asks, *view.pending) if a.role == "draft"
     ]
@@ -107,9 +107,9 @@ def draft(view: PolicyView, why: str, phase: str = "draft", **notes: Any) -> Exp
 
 
 def drafts_due(view: PolicyView, drafts: int) -> bool:
-    """Whether the draft phase goes on: until something is correct, and for at most `drafts` of
-    them. What exists and works is extended from then on, whether it is a start, a draft or a kernel
-    that an author handed in by itself; a search that stalls draws fresh samples anyway."""
+    """Return whether the draft phase goes on: until something is correct, and for at most `drafts`
+    drafts. Correct nodes are extended from then on, whether they are starts, drafts or kernels
+    submitted without an ask; a stalled search draws fresh samples anyway."""
     tree = view.tree
     handed_in = sum(
         1 for n in tree.nodes if n.role == "draft" or (not n.parents and n.role != "start")
@@ -119,16 +119,17 @@ def drafts_due(view: PolicyView, drafts: int) -> bool:
 
 
 def repairs(view: PolicyView, limit: int) -> list[Repair]:
-    """What can be repaired, the most promising first: highest worth, fewest attempts, latest.
+    """Return what can be repaired, the most promising first: highest worth, fewest attempts,
+    latest.
 
-    Failed nodes that descend from one another without a success between them are one line; it ends
-    with the first success, after `limit` attempts, and while an attempt is under way.
+    Failed nodes that descend from one another without a success between them are one line. It is
+    left out after the first success, after `limit` attempts, and while an attempt is in progress.
     """
     tree = view.tree
     lines: dict[str, list[Node]] = {}
     origin: dict[str, str] = {}
     for node in tree.nodes:
-        # a setting that does not work is no structure to fix
+        # a setting that does not work is not a structure to fix
         if node.status in _PROGRESS and node.role != "tune":
             start = origin.get(node.parents[0], node.id) if node.parents else node.id
             origin[node.id] = start
@@ -155,7 +156,8 @@ def repairs(view: PolicyView, limit: int) -> list[Repair]:
 
 
 def repair(view: PolicyView, chosen: Repair, limit: int, **notes: Any) -> Expansion:
-    """Fix a failed node. The author sees the way to it and every earlier attempt."""
+    """Return a repair of a failed node. The author sees its trajectory and every earlier
+    attempt."""
     node = chosen.node
     why = (
         f"{node.id} is {node.status.replace('_', ' ')}; attempt {chosen.attempts + 1} of {limit} "
@@ -171,11 +173,11 @@ def repair(view: PolicyView, chosen: Repair, limit: int, **notes: Any) -> Expans
 
 
 def tune_due(view: PolicyView, node: Node, limit: int) -> bool:
-    """Whether other parameters are due before another rewrite: settings are left, and tuning has
-    not had its turn.
+    """Return whether other parameters are due before another rewrite: untried settings are left,
+    and it is tuning's turn.
 
-    Tuning and rewriting take turns within a structure, tuning first where it holds the best node,
-    and a structure is tuned at most `limit` times.
+    Tuning and rewriting alternate within a structure, tuning first in the structure of the best
+    node, and a structure is tuned at most `limit` times.
     """
     members = {n.id for n in view.tree.families[node.family]}
     under_way = [a for a in view.pending if members.intersection(a.parents)]
@@ -190,7 +192,7 @@ def tune_due(view: PolicyView, node: Node, limit: int) -> bool:
 
 
 def tune(view: PolicyView, node: Node, **notes: Any) -> Expansion:
-    """The same structure under other parameters."""
+    """Return an expansion of the same structure with other parameters."""
     left = view.tree.untried(node.id)
     why = f"{node.id} at {times(node.score)} has parameters" + (
         f", {left} settings untried" if left is not None else ""
@@ -207,8 +209,8 @@ def tune(view: PolicyView, node: Node, **notes: Any) -> Expansion:
 def improve(
     view: PolicyView, node: Node, memory: MemoryOperator | None = None, **notes: Any
 ) -> Expansion:
-    """A faster child. Where the stagnation rule says none, a clean slate: a fresh draft instead of
-    a child."""
+    """Return an improvement of a node. Where the stagnation rule chooses the memory operator none,
+    it is a fresh draft instead of a child."""
     chosen = memory or decide(
         view.tree,
         (node.id,),
@@ -219,8 +221,8 @@ def improve(
     )
     if chosen == "none":
         why = (
-            f"no progress in {view.stalled_for} candidates: a fresh start that sees nothing of "
-            "what was tried"
+            f"no progress in {view.stalled_for} candidates: a fresh start that sees none of the "
+            "earlier attempts"
         )
         return draft(view, why, "restart", **notes)
     tries = len(view.tree.children(node.id))
@@ -231,7 +233,7 @@ def improve(
     if best is not None and view.tree.known[best.id] > view.tree.known[node.id]:
         under_way = view.load.get(best.id, 0)
         why += f"; {best.id} leads, with {_children(len(view.tree.children(best.id)))}" + (
-            f" and {under_way} under way" if under_way else ""
+            f" and {under_way} in progress" if under_way else ""
         )
     return Expansion((node.id,), chosen, "improve", {PHASE: "expand", **notes}, why)
 
@@ -241,9 +243,9 @@ def _children(count: int) -> str:
 
 
 def crossover(view: PolicyView, node: Node, other: Node, **notes: Any) -> Expansion:
-    """One child of two parents; it keeps what makes each of them fast."""
+    """Return a child of two parents that keeps what makes each of them fast."""
     both = " and ".join(f"{each.id} ({times(each.score)})" for each in (node, other))
-    why = f"join what makes {both} fast"
+    why = f"combine what makes {both} fast"
     parents = (node.id, other.id)
     return Expansion(
         parents,
@@ -255,8 +257,8 @@ def crossover(view: PolicyView, node: Node, other: Node, **notes: Any) -> Expans
 
 
 def partners(view: PolicyView, node: Node, pool: Sequence[Node]) -> list[Node]:
-    """Those of `pool` worth crossing with `node`: of another structure, not its ancestor or
-    descendant, and not crossed with it before or just now."""
+    """Return the nodes of `pool` worth crossing with `node`: of another structure, neither ancestor
+    nor descendant, and not crossed with it yet."""
     tree = view.tree
     kin = tree.ancestors(node.id) | tree.descendants(node.id)
     pairs = [
@@ -273,12 +275,12 @@ def partners(view: PolicyView, node: Node, pool: Sequence[Node]) -> list[Node]:
 def expand(
     view: PolicyView, node: Node, pool: Sequence[Node], tune_limit: int, **notes: Any
 ) -> Expansion | None:
-    """The preferred move from a correct node that no open ask says already; None where all of them
-    are under way.
+    """Return the preferred move from a correct node that no open ask makes, None where all moves
+    are in progress.
 
-    Tuning first where it is due; a search that stalls crosses the node with one of `pool` in the
-    turns in which it sees everything; otherwise an improvement, under another memory operator where
-    the preferred one is taken.
+    Tuning comes first where it is due. A stalled search crosses the node with one of `pool` in the
+    turns of the memory operator both. Otherwise it is an improvement, with another memory operator
+    where the preferred one is taken.
     """
     step = improve(view, node, **notes)
     options = [step]
@@ -293,7 +295,8 @@ def expand(
 
 
 def check_options(options: object, shares: Sequence[str] = (), counts: Sequence[str] = ()) -> None:
-    """Shares lie in 0..1, counts are whole numbers from 0. Raises ValueError naming the option."""
+    """Check that shares lie in 0..1 and counts are whole numbers from 0. Raises ValueError naming
+    the option."""
     for name in shares:
         value = getattr(options, name)
         if not isinstance(value, (int, float)) or not 0 <= value <= 1:

@@ -21,13 +21,13 @@ _FOR_TESTS: dict[str, Callable[..., SelectionPolicy]] = {FakePolicy.name: FakePo
 
 
 def policy_names() -> tuple[str, ...]:
-    """What `create_policy` accepts, the default first. The fake twin is accepted, too, but not
-    offered."""
+    """Return the names that `create_policy` accepts, the default first. The fake policy is accepted
+    but not listed."""
     return (*_BUILT_IN, *sorted({e.name for e in entry_points(group=GROUP)} - set(_BUILT_IN)))
 
 
 def create_policy(name: str = DEFAULT, **options: Any) -> SelectionPolicy:
-    """The policy of this name with these options.
+    """Create the policy of this name with these options.
 
     A third party registers a SelectionPolicy class (or a callable that returns one) under the entry
     point group "kevolve.policies"; built-in names cannot be taken over. Raises ValueError: unknown

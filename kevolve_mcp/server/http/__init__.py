@@ -1,8 +1,7 @@
 """The MCP server over streamable HTTP: for several agents on one home, and for clients that are not
 on this machine.
 
-`serve_http` listens; everything that needs uvicorn is imported only by it. `read_token` finds the
-token for a client.
+`serve_http` listens; only it imports what needs uvicorn. `read_token` finds the token for a client.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["PATH", "PORT", "HttpOptions", "Limits", "read_token", "serve_http"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when used: uvicorn is for HTTP alone."""
+    """Load a name on first use: only HTTP needs uvicorn."""
     if name == "serve_http":
         from .run import serve_http
 

@@ -1,5 +1,5 @@
-"""What every request passes before anything of MCP sees it: Host and Origin, the token, the time
-its body may take."""
+"""The checks that every request passes before MCP sees it: Host and Origin, the token, the time
+allowed for its body."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Slow(Exception):
 
 
 class AccessGate:
-    """An ASGI application around the SDK's. Refusals are JSON-RPC errors whose `data` has the form
-    of all KEvolve errors, so that a client shows the reason."""
+    """An ASGI application around the SDK's. Refusals are JSON-RPC errors whose `data` is a KEvolve
+    error, so that a client shows the reason."""
 
     def __init__(
         self, app: ASGIApp, token: str, security: TransportSecuritySettings, body_s: float
@@ -65,33 +65,33 @@ class AccessGate:
         if wrong is not None:
             return refusal(
                 wrong.status_code,
-                "requests of web pages are refused",
-                "Connect with an MCP client, not from a page.",
+                "requests from web pages are refused",
+                "Connect with an MCP client, not from a web page.",
             )
         headers = request.headers.getlist("authorization")
         scheme, _, value = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not value:
             return refusal(
                 401,
-                "this server wants a bearer token",
+                "this server requires a bearer token",
                 'Send one header "Authorization: Bearer TOKEN"; for kevolve set KEVOLVE_TOKEN. '
-                "The server says where its token lies.",
+                "At its start the server prints where its token is stored.",
             )
         if not tokens.same(value.encode("latin-1"), self._token):
             return refusal(
                 401,
                 "the bearer token is wrong",
-                "Use the one of the server: its KEVOLVE_TOKEN, or http-token in its home.",
+                "Use the server's token: its KEVOLVE_TOKEN, or the file http-token in its home.",
             )
         return None
 
     def stop(self) -> None:
-        """End all requests under way: they only wait for jobs, and those are kept."""
+        """End all requests in progress: they only wait for jobs, and jobs are kept."""
         for scope in list(self._under_way):
             scope.cancel()
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The request, its body within the time from now on, the whole until `stop`."""
+        """Handle the request: its body must arrive in time, and `stop` ends it."""
         deadline = anyio.current_time() + self._body_s
         complete = started = ended = late = False
 
@@ -142,7 +142,7 @@ class AccessGate:
 
 
 def refusal(status: int, message: str, hint: str, *, code: str = "usage") -> Response:
-    """An error of the protocol whose `data` is an error of KEvolve. code "unavailable": the same
+    """Return a protocol error whose `data` is a KEvolve error. code "unavailable": the same request
     may succeed later."""
     data = {"code": code, "message": message, "hint": hint, "retryable": code == "unavailable"}
     error = {"code": INVALID_REQUEST, "message": f"{message}. {hint}", "data": data}

@@ -1,8 +1,8 @@
-"""The judge over HTTP, for whoever evaluates outside of any session: `executors.remote` asks, the
-executors of the sessions answer, so that all queue for one device.
+"""The judge over HTTP, for evaluations outside of any session: `executors.remote` asks, the
+executors of the sessions answer, so that all queue for the same device.
 
-A request is a JudgeCall as JSON. The answer is lines of JSON: `{"event": …}` for signs of life,
-`{}` where there is none for a while, and at last `{"result": …}` or `{"error": …}`.
+A request is a JudgeCall as JSON. The answer is lines of JSON: `{"event": …}` for progress, `{}` to
+keep the connection alive, and at last `{"result": …}` or `{"error": …}`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 
 
 class JudgeEndpoint:
-    """An ASGI application. Who disconnects ends the work of the call.
+    """An ASGI application. A client that disconnects ends the work of its call.
 
-    limits: of the server; a request's body is bounded by them.
+    limits: those of the server; they bound a request's body.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -59,7 +59,7 @@ class JudgeEndpoint:
         }
 
     def attach(self, app: App) -> None:
-        """Take what tool calls reach, once the server has started."""
+        """Set what calls can reach, once the server has started."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,21 +70,23 @@ class JudgeEndpoint:
             await call(scope, receive, send)
 
     async def _read(self, request: Request) -> JudgeCall | Response:
-        """The call that a request holds, or the refusal."""
+        """The call in a request, or the refusal."""
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
             if len(body) > self._limits.body_bytes:
                 most = self._limits.body_bytes
-                return refusal(413, f"the request has more than {most} bytes", "Send less.")
+                return refusal(
+                    413, f"the request has more than {most} bytes", "Send a smaller request."
+                )
         try:
             data = json.loads(body)
-            # halves of surrogate pairs, which nobody can encode, are refused here
+            # refuses lone surrogates, which cannot be encoded
             json.dumps(data, ensure_ascii=False).encode()
             return from_json(JudgeCall, data)
         except (ValueError, RecursionError) as error:
-            hint = "Send a JudgeCall as JSON; is the client of the same version?"
-            return refusal(400, f"this is no call of the judge: {error}", hint)
+            hint = "Send a JudgeCall as JSON, and use the same version of client and server."
+            return refusal(400, f"this is not a call of the judge: {error}", hint)
 
     async def _stream(self, call: JudgeCall, receive: Receive, send: Send) -> None:
         """Answer in lines. The work ends with the connection."""
@@ -123,14 +125,12 @@ class JudgeEndpoint:
             failure = innermost(error)
             if not isinstance(failure, KEvolveError):
                 log.exception("the judge failed at %s", call.operation)
-                failure = KEvolveError(
-                    f"the server failed at this: {type(failure).__name__}: {failure}"
-                )
+                failure = KEvolveError(f"the server failed: {type(failure).__name__}: {failure}")
             line = {"error": failure.as_dict()}
         said.send_nowait(line)
 
     async def _judge(self) -> Executor:
-        """The executor that evaluates for sessions. Raises what making their service raised."""
+        """The executor of the sessions. Raises what making their service raised."""
         return (await self._started().service.get()).executor()
 
     def _started(self) -> App:
@@ -185,11 +185,11 @@ class JudgeEndpoint:
 
 
 def _check_cases(task: Task, names: tuple[str, ...]) -> None:
-    """Raises UsageError for a name that is no visible case of the task, or is there twice."""
+    """Raises UsageError for a name that is no visible case of the task, or is repeated."""
     known = [case.name for case in task.visible_cases]
     if len(set(names) & set(known)) < len(names):
         raise UsageError(
-            f"cases {', '.join(map(repr, names))}: one is no case of the task, or there twice",
+            f"cases {', '.join(map(repr, names))}: one is not a case of the task, or is repeated",
             f"Send some of {', '.join(known)}, each once, or none for all.",
         )
 

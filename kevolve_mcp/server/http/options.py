@@ -1,4 +1,4 @@
-"""How the server is to listen, and where it must not."""
+"""How the server listens, and where it refuses to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """header_s: from the first moment of a connection, or of a further request on it, to the last
-    header. header_bytes: of all together. body_s: from the headers to the last byte of the body.
-    body_bytes: of one request; two sources of 2 MB, escaped, fit. connections: at once. sessions:
-    of clients that speak a protocol with sessions; idle_s: until an unused one is forgotten.
-    grace_s: how long calls under way may take when the server is stopped."""
+    """Limits of the server. header_s: from the start of a connection, or of a further request on
+    it, to the last header. header_bytes: all headers together. body_s: from the headers to the last
+    byte of the body. body_bytes: one request; two escaped sources of 2 MB fit. connections: at
+    once. sessions: of clients whose protocol has sessions; idle_s: until an unused one is dropped.
+    grace_s: how long calls in progress may take when the server is stopped."""
 
     header_s: float = 10.0
     header_bytes: int = 64 << 10
@@ -34,10 +34,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """token: what the user set, None where nothing was set. roots: folders whose Python files
-    callers may name (default: the current folder). allow_remote: listen on an address that is not
-    this machine's own. allow_hosts: further names by which clients reach the server. allow_python:
-    callers may name an interpreter. tasks_from_root: callers may not send tasks."""
+    """Options of the server. token: what the user set, None where nothing was set. roots: folders
+    whose Python files callers may name (default: the current folder). allow_remote: listen on an
+    address that other machines can reach. allow_hosts: further names by which clients reach the
+    server. allow_python: callers may name an interpreter. tasks_from_root: callers may not send
+    tasks as text."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -51,9 +52,13 @@ class HttpOptions:
 
 
 def listen(options: HttpOptions) -> socket.socket:
-    """A socket that listens: whoever connects from now on waits for the server. Raises UsageError
-    for one that others reach unless that was allowed and has a token of the user's, and Unavailable
-    where the address cannot be had."""
+    """Return a listening socket: clients may connect from now on, and wait for the server.
+
+    Raises:
+        UsageError: Other machines can reach the address, and that was not allowed or the user set
+            no token; or the port or host does not exist.
+        Unavailable: The address cannot be bound.
+    """
     if not 0 <= options.port <= 65535:
         raise UsageError(
             f"there is no port {options.port}",
@@ -72,7 +77,7 @@ def listen(options: HttpOptions) -> socket.socket:
         ) from None
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         _check_remote(options, str(address[0]))
-    # named: asyncio sets TCP_NODELAY only then
+    # the protocol is named because asyncio sets TCP_NODELAY only then
     bound = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -84,7 +89,8 @@ def listen(options: HttpOptions) -> socket.socket:
         bound.close()
         raise Unavailable(
             f"cannot listen on {options.host}:{options.port}: {error.strerror}",
-            "Is a server running there already? Another port: --port N; 0 takes a free one.",
+            "A server may be running there already. Choose another port: --port N; 0 takes a free "
+            "one.",
         ) from None
     return bound
 
@@ -92,23 +98,23 @@ def listen(options: HttpOptions) -> socket.socket:
 def _check_remote(options: HttpOptions, address: str) -> None:
     if not options.allow_remote:
         raise UsageError(
-            f"{options.host} ({address}) is reached from other machines, and whoever holds the "
-            "token runs code here",
-            "Keep 127.0.0.1 and use an SSH tunnel (docs/http.md), or add --allow-remote with a "
-            "token of yours in KEVOLVE_TOKEN.",
+            f"{options.host} ({address}) can be reached from other machines, and whoever holds the "
+            "token can run code here",
+            "Keep 127.0.0.1 and use an SSH tunnel (docs/http.md), or add --allow-remote and set a "
+            "token in KEVOLVE_TOKEN.",
         )
     if options.token is None:
         raise UsageError(
-            f"to listen on {options.host} ({address}) the token must be one that you set",
-            "Set KEVOLVE_TOKEN (or --token) for the server, and give the same to its clients.",
+            f"to listen on {options.host} ({address}) you must set the token yourself",
+            "Set KEVOLVE_TOKEN (or --token) for the server, and use the same for its clients.",
         )
 
 
 def host_names(options: HttpOptions, bound: socket.socket) -> list[str]:
-    """The values of the Host header that are accepted, as TransportSecuritySettings takes them.
+    """Return the accepted values of the Host header, as TransportSecuritySettings takes them.
 
-    Any port: behind a tunnel the client's is another one, and a page that rebinds a name of its own
-    comes with that name."""
+    Any port is accepted: behind a tunnel the client's port differs, and a web page that rebinds
+    its own name (DNS rebinding) sends that name."""
     address = str(bound.getsockname()[0])
     listening = ipaddress.ip_address(address.partition("%")[0])
     names = [

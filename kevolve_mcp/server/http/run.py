@@ -1,5 +1,6 @@
-"""The server on a socket: uvicorn around the gate around the SDK's application. uvicorn's HTTP/1.1
-protocol gets two limits that it lacks: a time for the headers, and a number of connections."""
+"""The server on a socket: uvicorn, the gate inside it, the SDK's application inside that. Two
+limits that uvicorn's HTTP/1.1 protocol lacks are added: on the time for headers, and on the number
+of connections."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ from .token import Token, find_token, token_file
 
 
 def limited(limits: Limits) -> type[H11Protocol]:
-    """A protocol class under these limits.
+    """Return a protocol class with these limits.
 
-    A connection that sends no complete headers within `header_s` is closed: a new one counted from
-    its first moment, a kept one from the first byte after its last answer (uvicorn itself closes it
-    when it stays silent).
+    A connection that sends no complete headers within `header_s` is closed. The time of a new
+    connection runs from its start, that of a kept one from the first byte after its last answer
+    (uvicorn itself closes one that stays silent).
     """
 
     answer = refusal(
@@ -70,7 +71,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def _busy(self) -> bool:
-            """Whether a request is under way, its headers complete."""
+            """Whether a request with complete headers is in progress."""
             return self.cycle is not None and not self.cycle.response_complete
 
         def _start(self) -> None:
@@ -89,14 +90,14 @@ def limited(limits: Limits) -> type[H11Protocol]:
     return Limited
 
 
-LAST_RESORT_S = 5  # after which uvicorn cancels what still runs
+LAST_RESORT_S = 5  # uvicorn then cancels what still runs
 
 
 def serve_http(
     options: HttpOptions, settings: Settings, service: ServiceFactory = usual_service
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then end cleanly: jobs under way stay in the home, where the
-    next server takes them up.
+    """Serve until SIGTERM or SIGINT, then end cleanly: running jobs stay in the home, where the
+    next server resumes them.
 
     Raises UsageError, Unavailable or StoreError when it cannot start."""
     roots = options.roots or (default_root(),)
@@ -146,15 +147,15 @@ def serve_http(
             timeout_graceful_shutdown=limits.grace_s + LAST_RESORT_S,
         )
         if threading.current_thread() is threading.main_thread():
-            # what uvicorn raises again once it has closed everything
+            # uvicorn raises the signal again once it has closed everything
             signal.signal(signal.SIGTERM, _stop)
         words = _words(bound, token, settings, file_access)
         Server(config, gate, limits.grace_s, words).run(sockets=[bound])
 
 
 class Server(uvicorn.Server):
-    """One whose calls under way end with an answer, not with a trace, when it is stopped. words:
-    said once it serves."""
+    """A server whose calls in progress end with an answer, not a traceback, when it is stopped.
+    words: printed once it serves."""
 
     def __init__(
         self, config: uvicorn.Config, gate: AccessGate, grace_s: float, words: str
@@ -188,5 +189,7 @@ def _words(bound: socket.socket, token: Token, settings: Settings, file_access: 
     if token.origin == "made":
         lines.append(f"Token, shown this once: {token.value}")
     if token.origin != "given":
-        lines.append(f"The token lies in {token_file(settings.home)} (remove it for another one)")
+        lines.append(
+            f"The token is stored in {token_file(settings.home)} (remove the file for a new one)"
+        )
     return "\n".join(lines)

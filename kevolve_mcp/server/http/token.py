@@ -23,8 +23,8 @@ MAKE_ONE = "Make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32
 
 @dataclass(frozen=True)
 class Token:
-    """value: never to be logged. origin: given (by the user), stored (in an earlier start) or made
-    (just now)."""
+    """A bearer token. value: never to be logged. origin: given by the user, stored by an earlier
+    start, or made just now."""
 
     value: str
     origin: str
@@ -38,8 +38,8 @@ def token_file(home: Path) -> Path:
 
 
 def find_token(token: str | None, home: Path) -> Token:
-    """The token of a server: `token`, else the stored one, else a new one, stored. Raises
-    UsageError, StoreError."""
+    """Return the token of a server: `token`, else the stored one, else a new one, which is stored.
+    Raises UsageError, StoreError."""
     if token is not None:
         return Token(checked(token), "given")
     stored = read_token(home)
@@ -47,19 +47,20 @@ def find_token(token: str | None, home: Path) -> Token:
 
 
 def checked(token: str) -> str:
-    """Raises UsageError for a token that could be guessed or would not survive a header."""
+    """Return the token. Raises UsageError for one that could be guessed or does not fit a
+    header."""
     if len(token) < MIN_CHARACTERS or not FORM.fullmatch(token):
         raise UsageError(
             (
-                f"a token has at least {MIN_CHARACTERS} characters out of letters, digits and "
-                "-._~+/; this one is "
+                f"a token has at least {MIN_CHARACTERS} characters: letters, digits and -._~+/; "
+                "this one "
             )
             + (
                 "empty"
                 if not token
-                else "too short"
+                else "is too short"
                 if len(token) < MIN_CHARACTERS
-                else "of others"
+                else "has other characters"
             ),
             MAKE_ONE,
         )
@@ -67,8 +68,8 @@ def checked(token: str) -> str:
 
 
 def read_token(home: Path) -> str:
-    """The stored token, "" where there is none. Raises StoreError where others could have read or
-    written it."""
+    """Return the stored token, "" where there is none. Raises StoreError where others could have
+    read or written it."""
     path = token_file(home)
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,32 +77,33 @@ def read_token(home: Path) -> str:
         return ""
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be read: {error.strerror}", "Remove it; the server makes another one."
+            f"{path} cannot be read: {error.strerror}", "Remove it; the server makes a new one."
         ) from None
     with os.fdopen(file, encoding="ascii", errors="replace") as stream:
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode) or state.st_mode & 0o077 or state.st_uid != os.geteuid():
             raise StoreError(
-                f"{path} is not a file of yours that only you can read (its mode is "
+                f"{path} must belong to you and be readable by you alone (its mode is "
                 f"{stat.S_IMODE(state.st_mode):04o})",
-                "Others may know the token: remove the file; the server makes another one.",
+                "Others may know the token: remove the file; the server makes a new one.",
             )
         value = stream.read(4096).strip()
     if not FORM.fullmatch(value) or len(value) < MIN_CHARACTERS:
-        raise StoreError(f"{path} holds no token", "Remove it; the server makes another one.")
+        raise StoreError(f"{path} holds no token", "Remove it; the server makes a new one.")
     return value
 
 
 def same(offered: bytes, token: str) -> bool:
-    """Compared in a time that depends on neither: on digests, since lengths would show."""
+    """Return whether both are equal, in a time that depends on neither. Digests are compared, since
+    the time would otherwise reveal the length."""
     return hmac.compare_digest(
         hashlib.sha256(offered).digest(), hashlib.sha256(token.encode()).digest()
     )
 
 
 def _made(home: Path) -> str:
-    """A new token in a file that is complete and private from its first moment. Two servers that
-    start at once agree on one."""
+    """A new token in a file that is complete and private from the moment it appears. Two servers
+    that start at once agree on one token."""
     path, value = token_file(home), secrets.token_urlsafe(32)
     draft = path.with_name(f".{FILE}.{secrets.token_hex(4)}")
     try:

@@ -42,8 +42,8 @@ TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotation
 )
 
 
-# what a result holds: the field, its type, and which of the type's fields are listed in full; the
-# others answer alike, and every client pays for the list
+# what a result holds: the field, its type, and the fields of the type that are listed in full. Only
+# these tools have such a list, since every client pays for it in tokens
 SHAPES: dict[str, tuple[str, type, tuple[str, ...]]] = {
     "kernel_profile": ("result", api.Evaluated, ("evaluation",)),
     "kernel_submit": (
@@ -57,8 +57,8 @@ SHAPES: dict[str, tuple[str, type, tuple[str, ...]]] = {
 
 @cache
 def described() -> tuple[Tool, ...]:
-    """All tools with their schemas, for every server of this process: to derive them takes longer
-    than all else in making one."""
+    """Return all tools with their schemas, shared by the servers of this process: deriving them
+    is the slowest part of making a server."""
     tools = [
         Tool.from_function(teaching(function), title=title, annotations=hints)
         for title, function, hints in TOOLS

@@ -30,8 +30,8 @@ async def job_wait(
     ] = "",
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, JobsReply]:
-    """Wait a bounded time for a job and answer with its result, or with where it is ("running" is
-    not an error: call again). With neither id: list the jobs. A result can be read any number of
+    """Wait a bounded time for a job and answer with its result, or with its progress ("running" is
+    not an error: call again). Without an id: list the jobs. A result can be read any number of
     times."""
     if job_id:
         job = await (await service(ctx)).job(job_id)
@@ -54,8 +54,8 @@ async def job_cancel(
     job_id: JobId = "",
     session_id: Annotated[str, Field(description="Instead: all running jobs of this session")] = "",
 ) -> Annotated[CallToolResult, JobsReply]:
-    """Stop running jobs and kill their workers. What has finished stays; a cancelled candidate
-    leaves no node."""
+    """Stop running jobs and kill their workers. Finished results stay; a cancelled candidate leaves
+    no node."""
     if not job_id and not session_id:
         raise UsageError(
             "job_cancel needs job_id or session_id", "", Action("list_jobs", "lists the jobs")

@@ -34,7 +34,7 @@ async def kernel_compile(
     language: a.Language = "",
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
-    """Build a candidate only (under a second for C++): compiler diagnostics and static facts such
+    """Only build a candidate (under a second for C++): compiler diagnostics and static facts such
     as vector width and spills. Runs nothing and proves nothing; kernel_check does. Give session_id
     or a task."""
     request = await _request(
@@ -57,8 +57,8 @@ async def kernel_check(
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build and verify a candidate against the high-precision reference on secret inputs (seconds).
-    Times nothing, records no node; answers with an evaluation_id. Use it while getting a kernel
-    right, kernel_submit when it is worth recording."""
+    Times nothing, records no node; answers with an evaluation_id. Use it until a kernel is correct,
+    then kernel_submit to record it."""
     request = await _request(
         ctx, path, source, session_id, task_path, task_source, target, language
     )
@@ -77,17 +77,17 @@ async def kernel_profile(
     target: OfSession = "",
     language: a.Language = "",
     against: Annotated[
-        list[str] | None, Field(description="Time it against these: node ids, paths or texts")
+        list[str] | None, Field(description="Kernels to time it against: node ids, paths or texts")
     ] = None,
     repeat: a.Repeat = False,
     effort: a.Effort = 1,
-    ablation: Annotated[bool, Field(description="Time it though wrong; no node")] = False,
-    tune: Annotated[int, Field(description="TUNABLES choices to try")] = 0,
+    ablation: Annotated[bool, Field(description="Time it even if incorrect")] = False,
+    tune: Annotated[int, Field(description="Number of TUNABLES choices to try")] = 0,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build, verify, time and diagnose a candidate (5-30 s) without recording a node: speed-up per
     case with interval, share of the measured ceiling, what bounds it. kernel_submit does the same
-    and records it; prefer that inside a search. With against: is it faster than those?"""
+    and records it; prefer that inside a search. With against: compares it with other kernels."""
     request = await _request(
         ctx, path, source, session_id, task_path, task_source, target, language
     )
@@ -100,13 +100,13 @@ async def kernel_profile(
     if repeat and against is not None:
         raise UsageError(
             "repeat and against were both given",
-            "A comparison measures anew each time: give against with effort for a narrower "
+            "A comparison is always measured anew: give against with effort for a narrower "
             "interval, or repeat without against for more samples of one kernel.",
         )
     if tune and (ablation or repeat or against is not None or effort != 1):
         raise UsageError(
-            "tune was given with another way to measure",
-            "Tune first, then give against, repeat, effort or ablation alone.",
+            "tune cannot be combined with against, repeat, effort or ablation",
+            "Tune first, then measure in the other way.",
         )
     if tune:
         return evaluation_answer(
@@ -133,10 +133,10 @@ async def kernel_submit(
     source: a.KernelSource = "",
     ask_id: Annotated[str, Field(description='The ask it answers, e.g. "a7"')] = "",
     parents: Annotated[
-        list[str] | None, Field(description='Node ids it derives from, without an ask, e.g. ["n3"]')
+        list[str] | None, Field(description='Without ask_id: nodes it derives from, e.g. ["n3"]')
     ] = None,
     hypothesis: Annotated[
-        str, Field(description="What is changed and why it should be faster, one sentence")
+        str, Field(description="What changes and why it should be faster, one sentence")
     ] = "",
     predicted_speedup: Annotated[
         float | None,
@@ -148,12 +148,13 @@ async def kernel_submit(
     effort: a.Effort = 1,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
-    """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s; more if
-    it may be the best: it meets the best, in up to 15 processes); recorded as a node, also when it
-    fails. Verdict first, then why, what it did against its parent, and what to read.
+    """Evaluate a candidate and record it as a node, also when it fails: build, verify, time,
+    profile, diagnose (5-30 s; longer for a possible new best, which is timed against the best in up
+    to 15 processes). Answers with the verdict, the reason, the change against its parent, and what
+    to read.
 
-    Without path and source, ask_id must be a start: that start is evaluated. The same text again
-    answers from the store, unless repeat or effort asks for more."""
+    Without path and source, ask_id must be a start, which is evaluated. The same text again is
+    answered from the store, unless repeat or effort asks for more."""
     used = a.parse_usage(usage)
     request = SubmitRequest(
         session_id,
@@ -183,7 +184,7 @@ async def _compare_request(
 
 
 async def _kernel(ctx: Context[Any], named: str) -> str | Text:
-    """A node's id as it is; a path or a text as far as the caller reaches."""
+    """A node's id unchanged, or a path or text that the caller may name."""
     if re.fullmatch(r"n\d+", named):
         return named
     return (

@@ -1,4 +1,4 @@
-"""What only looks: target_describe, tree_view, knowledge_search, knowledge_read."""
+"""The read-only tools: target_describe, tree_view, knowledge_search, knowledge_read."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ..wording import rest
 async def target_describe(
     ctx: Context[Any], target: Annotated[str, Field(description="Only this one; default: all")] = ""
 ) -> Annotated[CallToolResult, MachineReply]:
-    """Which targets, languages, profilers, interpreters and isolation levels work on the server's
-    machine, and why the others don't. Starts the evaluator on the first call (seconds). Call it
-    first when session_open refuses a target."""
+    """Describe which targets, languages, profilers, interpreters and isolation levels work on the
+    server's machine, and why the others don't. The first call starts the evaluator (seconds). Use
+    it when session_open refuses a target."""
     name = parse_target(target) if target else ""
     running = await service(ctx)
     view = await with_progress(ctx, lambda progress: running.describe(name))
@@ -40,9 +40,7 @@ async def tree_view(
     ] = "",
     diff_base: Annotated[
         str,
-        Field(
-            description='Another node (or "parent"): the difference of sources from it to node_id'
-        ),
+        Field(description='Node (or "parent") from which to show the source difference to node_id'),
     ] = "",
     section: Annotated[
         Literal[
@@ -59,8 +57,8 @@ async def tree_view(
         ],
         Field(
             description=(
-                "Of a node or evaluation; context: what its author saw; template: of a session, to "
-                "fill in"
+                "Of a node or evaluation; context: what its author saw; template: a candidate file "
+                "to fill in, of a session"
             )
         ),
     ] = "",
@@ -70,7 +68,7 @@ async def tree_view(
         Field(description="detailed: every node with hypothesis and signals"),
     ] = "concise",
 ) -> Annotated[CallToolResult, ViewReply]:
-    """Look without changing anything: the list of sessions, a session's tree, a node's or
+    """Show, without changing anything, the list of sessions, a session's tree, a node's or
     evaluation's source, log, profile and cases, or the difference between two nodes. Long texts
     come in pieces; next_cursor says where to go on."""
     return answer(

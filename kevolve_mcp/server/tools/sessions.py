@@ -33,8 +33,8 @@ async def session_open(
         str,
         Field(
             description=(
-                "A kernel to start from; start_LANGUAGE.py or start.py beside the task is taken by "
-                "itself"
+                "A kernel to start from; start_LANGUAGE.py or start.py beside the task is found "
+                "without it"
             )
         ),
     ] = "",
@@ -52,8 +52,8 @@ async def session_open(
     get_init_inputs).
 
     Measures the baselines to beat and the roofline (10-60 s), collects starting kernels, answers
-    with the session id. Repeated with the same task, target and language it joins the open session.
-    A task that cannot be judged honestly is refused with the line and the fix. Then call
+    with the session id. Repeated with the same task, target and language, it joins the open
+    session. A task that cannot be judged honestly is refused with the line and the fix. Then call
     session_next."""
     rules, search = a.parse_policy(policy)
     spec = SessionSpec(
@@ -82,7 +82,7 @@ async def session_next(
         bool,
         Field(
             description=(
-                "For an author that has seen nothing of this session: another ask, with nothing "
+                "For an author that has seen nothing of this session: a further ask with nothing "
                 "left out"
             )
         ),
@@ -92,22 +92,20 @@ async def session_next(
         Field(
             ge=1000,
             le=100_000,
-            description="Size of the whole answer; default: a text of 3000, later ones of 1500",
+            description="Size of the whole answer; default: 3000 for the first ask, then 1500",
         ),
     ] = None,
     budget: Annotated[
         dict[str, float] | None,
-        Field(
-            description="Instead of the session's budget from now on, to go on where it is spent"
-        ),
+        Field(description="Replaces the session's budget, to go on when it is spent"),
     ] = None,
 ) -> Annotated[CallToolResult, AsksReply]:
     """Ask what to write next: the parents to improve with their diagnosis, what was tried, what is
-    known, what to answer.
+    known, how to answer.
 
-    Answer it with kernel_submit(ask_id=...); until then the same ask is given again. What you were
-    given before is only referred to. Says when the search has ended (goal, budget, stall,
-    roofline). Fast; while you write, TUNABLES of nodes are searched."""
+    Answer with kernel_submit(ask_id=...); until then you get the same ask. It only refers to what
+    you were given before. Says when the search has ended (goal, budget, stall, roofline). Fast;
+    while you write, TUNABLES of nodes are searched."""
     batch = await (await service(ctx)).next(
         session_id,
         count=count,
@@ -134,7 +132,7 @@ async def session_finish(
     session_id: a.SessionId,
     node_id: Annotated[str, Field(description="Export this node instead of the best")] = "",
     include_files: Annotated[
-        bool, Field(description="Answer with the package's files as text, too")
+        bool, Field(description="Include the package's files as text")
     ] = False,
     discard: Annotated[
         bool, Field(description="Close without exporting; running jobs are cancelled")
@@ -142,11 +140,11 @@ async def session_finish(
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, FinishReply]:
     """End a session: re-validate the winner in fresh processes with fresh seeds and held-out cases,
-    export it as a package that stands alone, verify and time that package as a user calls it (the
+    export it as a self-contained package, verify and time that package as a user calls it (the
     figure to report), propose skills from what helped.
 
-    Takes about three evaluations. Repeated, it answers with the same result. The tree stays
-    readable."""
+    Takes about as long as three evaluations. Repeated, it answers with the same result. The tree
+    stays readable."""
     request = FinishRequest(session_id, node_id, include_files, discard)
     return finish_answer(
         checked(await wait(ctx, await (await service(ctx)).finish(request), wait_s))

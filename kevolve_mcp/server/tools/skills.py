@@ -26,7 +26,7 @@ async def skill_record(
         str, Field(description="Why it is faster, without figures of one machine")
     ],
     parent_id: Annotated[
-        str, Field(description='The node without it; default: its parent; "n0": the baseline')
+        str, Field(description='Node without it; default: the parent; "n0": the baseline')
     ] = "",
     preconditions: Annotated[str, Field(description="When it applies")] = "",
     counter_indications: Annotated[str, Field(description="When it does not, or hurts")] = "",
@@ -40,16 +40,16 @@ async def skill_record(
         dict[str, list[str]] | None,
         Field(
             description=(
-                "Tasks it fits: operators, without, only, families, dtypes; default: as this "
-                "session's task"
+                "Tasks it fits: operators, without, only, families, dtypes; default: those like "
+                "this session's task"
             )
         ),
     ] = None,
 ) -> Annotated[CallToolResult, SkillReply]:
     """Propose a reusable skill from two measured nodes. Refused unless node_id was measured faster
-    than parent_id with an interval above 1, and where the text holds figures, paths or orders. A
-    skill that is known gets the evidence instead. Other sessions see it once it is accepted:
-    measured on two tasks or devices, or by a person."""
+    than parent_id with an interval above 1, or if the text contains figures, paths or commands to
+    the reader. For a known skill the pair becomes further evidence. Other sessions see a skill once
+    it is accepted: measured on two tasks or devices, or by a person."""
     request = SkillRequest(
         session_id,
         node_id,

@@ -1,1 +1,1 @@
-"""How answers read: one module per kind of answer, pure functions from views to phrases."""
+"""The texts of answers: one module per kind of answer, pure functions from views to phrases."""

@@ -1,4 +1,4 @@
-"""Kernels against each other, in words: of several authors, or of one with other parameters."""
+"""Comparisons in words: of several kernels, or of one kernel with several parameters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..results import Phrase
 
 ALONE = "by the figures alone"
 BY_FIGURES = (
-    "By the figures alone: by less than the judge's clock leaves open in calls this short, or "
-    "beside other programs. Longer cases in the task would decide it."
+    "By the figures alone: the difference is smaller than the error of the judge's clock for such "
+    "short calls, or other programs were running. Longer cases in the task would decide it."
 )
 
 
 def compared(result: api.Compared) -> Phrase:
-    """The first kernel over each of the others, then these among each other, then what each is
-    beside the baseline."""
+    """Phrase the first kernel against each of the others, these among each other, then each against
+    the baseline."""
     first = result.labels[0]
     own = [d for d in result.duels if d.first == first]
     lines = [line for duel in result.duels for line in _duel_lines(duel)]
@@ -57,15 +57,15 @@ def compared(result: api.Compared) -> Phrase:
 
 
 def contest_lines(result: api.Finished) -> list[str]:
-    """How sure it is that the exported node is the best."""
+    """Return lines on how certain it is that the exported node is the best."""
     lines = []
     if result.node is not None and result.node.met is not None:
         lines.append(f"Head-to-head in the search: {met_line(result.node.id, result.node.met)}.")
     lines += [f"Head-to-head before the confirmation: {d.first} {_said(d)}" for d in result.contest]
     if result.contest and any(d.verdict != "faster" for d in result.contest):
         lines.append(
-            "Where that is not `faster`, the two were not told apart, and the one that led in the "
-            "search went first."
+            "Where the verdict is not `faster`, the two could not be told apart, and the one that "
+            "led in the search was preferred."
         )
     return [*lines, *([result.contest_note] if result.contest_note else [])]
 
@@ -85,31 +85,31 @@ def _duel_lines(duel: api.Duel) -> list[str]:
 
 
 def _judged(one: api.Duel | CaseDuel) -> str:
-    """The verdict, and whether an inconclusive one is so by what is vouched for alone."""
+    """The verdict; for an inconclusive one also the side that the figures alone suggest."""
     side = beyond(one.interval) if one.verdict == "inconclusive" else ""
     return f"inconclusive, {side} {ALONE}" if side else one.verdict
 
 
 def tuned(result: api.Tuned) -> Phrase:
-    """Best first; the file as it was is among them."""
+    """Phrase the trials, best first; the unchanged file is among them."""
     best = result.trials[0]
     lines = [
         "values | status | us | over the strongest baseline | evaluation",
         *map(_line, result.trials),
     ]
     lines.append(
-        "Ordered by the lower ends of the intervals, since the highest of many figures is a lucky "
-        "one. Whether the first is a step, kernel_profile(..., against=[...]) tells."
+        "Ordered by the lower ends of the intervals, since the highest of many figures may be "
+        "luck. kernel_profile(..., against=[...]) tells whether the first is a real improvement."
     )
     if not best.fitness:
         return Phrase(
-            f"{len(result.trials)} choices tried, none is correct and timed",
+            f"{len(result.trials)} choices tried; none is correct and timed",
             lines,
             advice="fix the kernel, then tune it again",
         )
     word = "the file as it is" if best.given else f"PARAMS = {best.params}"
     verdict = (
-        f"{len(result.trials)} choices tried; most is assured of {word}: "
+        f"{len(result.trials)} choices tried; the best by its lower bound is {word}: "
         f"{times(best.fitness, best.interval)}"
     )
     return Phrase(

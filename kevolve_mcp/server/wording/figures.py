@@ -10,13 +10,13 @@ from kevolve_mcp import api
 from kevolve_mcp.quantities import latency, memory, share, times
 from kevolve_mcp.synthesis.wording import said, settings
 
-ROOM = 1.5  # times the error; less is no room worth using
-FLOOR = 0.3  # of a call's time
-WARMER = 0.8  # of a call's time; more with warm caches is about the same
+ROOM = 1.5  # tolerance over error; less is not worth mentioning
+FLOOR = 0.3  # share of a call's time from which the evaluator's own part is mentioned
+WARMER = 0.8  # warm over cold time; above it the two are about the same
 
 
 def node_line(node: api.Node) -> str:
-    """One node on one line: id, figure, where from, why."""
+    """Return one node on one line: id, figure, origin, hypothesis."""
     figure = times(node.fitness, node.interval) if node.status == "correct" else node.status
     source = (
         f" from {', '.join(node.parents)}"
@@ -67,34 +67,33 @@ def case_line(case: CaseResult) -> str:
 
 
 def _floor(case: CaseResult) -> str:
-    """How much of a figure is the evaluator's own part of a call, where that is much."""
+    """The evaluator's own part of a call's time, where it is large."""
     if not case.nothing_us or not case.latency_us or case.nothing_us < FLOOR * case.latency_us:
         return ""
     return (
-        f"; a call that does nothing takes {latency(case.nothing_us)} here, and both sides' "
-        "figures include it"
+        f"; an empty call takes {latency(case.nothing_us)} here, and both sides' figures include it"
     )
 
 
 def _warm(case: CaseResult) -> str:
-    """What the same call takes on inputs that it has just had; "" where that is about the same, or
-    was not measured."""
+    """The time of the same call with warm caches; "" where it is about the same or was not
+    measured."""
     if not case.warm_us or not case.latency_us or case.warm_us > WARMER * case.latency_us:
         return ""
     return f" ({latency(case.warm_us)} with warm caches)"
 
 
 def _accuracy(case: CaseResult) -> str:
-    """How far off it is and what room is left; "" where results are exact or were not compared."""
+    """The error and what the tolerance leaves; "" where results are exact or were not compared."""
     if case.error is None or not case.tolerance:
         return ""
     room = case.tolerance / case.error if case.error else 0.0
-    left = f"; you may lose {room:.2g}x more accuracy" if room >= ROOM else ""
+    left = f"; the error may grow {room:.2g}x" if room >= ROOM else ""
     return f"; error {case.error:.2g} of the norm, allowed {case.tolerance:.2g}{left}"
 
 
 def _memory(case: CaseResult) -> str:
-    """What its process held, and the baseline's; "" where that is not known."""
+    """The memory of its process and of the baseline's; "" where it is not known."""
     figures = [
         f"{where}{memory(own)} ({case.baseline} {memory(other)})"
         for where, own, other in (
@@ -107,8 +106,8 @@ def _memory(case: CaseResult) -> str:
 
 
 def evaluation_lines(evaluation: api.Evaluation) -> list[str]:
-    """Cases, from how many processes if that is more than usual, then signals with their
-    sentences."""
+    """Return the cases, the number of processes if it is more than usual, then the signals with
+    their messages."""
     from kevolve_mcp.sessions.evaluating import USUAL_PROCESSES
 
     lines = [case_line(c) for c in evaluation.cases]
@@ -138,8 +137,8 @@ def budget_left(session: api.Session) -> str:
 
 
 def plainly(data: Any) -> str:
-    """Figures by name as a reader takes them: "spills 7, calls 5; flags -O3 -DUNROLL=4". Zeros and
-    empty parts are left out."""
+    """Return figures by name as text: "spills 7, calls 5; flags -O3 -DUNROLL=4". Zeros and empty
+    parts are left out."""
     if isinstance(data, Mapping):
         parts = [
             (str(name).replace("_", " "), plainly(value))

@@ -35,19 +35,20 @@ NO_CHANGE = "no clear change"
 _CHANGES = {
     "improved": "improved",
     "regressed": "regressed",
-    "equivalent": "equal, within what the device can tell apart",
+    "equivalent": "equal, within the resolution of the device",
     "inconclusive": NO_CHANGE,
 }
 
 
 def evaluated(result: api.Evaluated) -> Phrase:
-    """Verdict first, then why, then what to read and do next."""
+    """Phrase the verdict first, then the reasons, then what to read and do next."""
     failed = result.evaluation.status != "correct" and len(result.evaluation.message) > SHORT
     lines = [f"In full: {said(result.evaluation.message)}"] if failed else []
     lines += [*_relation(result), *evaluation_lines(result.evaluation), *_facts(result)]
     if result.cached:
         lines.append(
-            "Answered from the store: the same kernel was evaluated under the same key before."
+            "Answered from the store: the same kernel was evaluated before under the same "
+            "conditions."
         )
     lines += _placed(result)
     if result.knowledge:
@@ -60,7 +61,7 @@ def _verdict(result: api.Evaluated) -> str:
     evaluation = result.evaluation
     if result.depth == "ablation":
         return (
-            f"ABLATION, {evaluation.status}, no result and never a node ({evaluation.id}): "
+            f"ABLATION, {evaluation.status}, not a result and not recorded ({evaluation.id}): "
             f"{said(evaluation.message, SHORT)}"
         )
     who = f"{result.node.id} " if result.node else "The kernel "
@@ -113,7 +114,7 @@ def _relation(result: api.Evaluated) -> list[str]:
 
 
 def _placed(result: api.Evaluated) -> list[str]:
-    """Where it hangs in the tree, when nobody had said."""
+    """Where the node was placed in the tree, when the caller had not said."""
     if (
         result.likeness is not None
         and result.node is not None
@@ -121,7 +122,7 @@ def _placed(result: api.Evaluated) -> list[str]:
     ):
         note = "" if result.node.ask_id else "Neither ask_id nor parents was given: "
         return [
-            f"{note}placed under {result.nearest}: {share(result.likeness)} of its lines are there."
+            f"{note}placed under {result.nearest}, which has {share(result.likeness)} of its lines."
         ]
     if not result.assumed_root:
         return []
@@ -135,8 +136,8 @@ def _placed(result: api.Evaluated) -> list[str]:
 
 
 def _facts(result: api.Evaluated) -> list[str]:
-    """Static facts of the build, where they are what was asked for; the end of the log, where
-    something failed."""
+    """Static facts of the build, where the call asked for them; the end of the log, where something
+    failed."""
     facts = dict(result.facts)
     log = facts.pop("log", None)
     kernels = [line for data in facts.values() for line in _kernels(data)]
@@ -207,12 +208,12 @@ _DEEPER: dict[str, Verb] = {"compile": "check", "check": "profile", "profile": "
 
 
 def _next(result: api.Evaluated) -> tuple[tuple[Action, ...], str]:
-    """What may be done now, and what is to be done before."""
+    """What may be done now, and what to do first."""
     session, evaluation = result.session_id, result.evaluation
     if result.depth == "submit":
         return (Action("next_ask", session=session),), ""
     if result.depth == "ablation" and any(c.latency_us is not None for c in evaluation.cases):
-        return (), "compare its times with those of the whole kernel, then go on with that one"
+        return (), "compare its times with those of the whole kernel, then go on with the latter"
     if evaluation.status != "correct":
         again = Action(_VERBS.get(result.depth, "profile"), "tries it again", session=session)
         log = _look("shows the log", result, "log")

@@ -12,7 +12,7 @@ from ..results import Phrase
 
 
 def machine(view: api.MachineSummary, target: str = "") -> Phrase:
-    """target: the one target that the view is of, "" for all of this machine."""
+    """Phrase what a machine can do. target: the only target in the view, "" for all of them."""
     able = [t for t in view.targets if t.mode == "execute"]
     if able:
         word = f"{', '.join(t.target for t in able)} can be measured here"
@@ -48,10 +48,10 @@ def machine(view: api.MachineSummary, target: str = "") -> Phrase:
 
 
 def running(job: api.Job) -> Phrase:
-    """A job without a result: where it is, how long it will take, what to call."""
+    """Phrase a job without a result: its progress, how long it will take, what to call."""
     if job.state == "cancelled":
         return Phrase(
-            f"Job {job.id} ({job.kind}) was cancelled; it left nothing",
+            f"Job {job.id} ({job.kind}) was cancelled; it left no result",
             advice="call its tool again to start it anew",
         )
     eta = f", about {job.eta_s:.0f} s left" if job.eta_s is not None else ""
@@ -93,14 +93,14 @@ def skill(view: api.Skill) -> Phrase:
     measured = f", measured effect {times(view.effect, view.interval)}" if view.effect else ""
     if view.merged:
         word = (
-            f"Skill {view.id} was known: {view.title}; this pair is further evidence "
+            f"Skill {view.id} is already known: {view.title}; this pair is further evidence "
             f"({view.measurements} in all{measured})"
         )
     else:
         word = f"Skill {view.id} proposed: {view.title}{measured}"
     state = (
-        "It is used in other sessions once it was measured on a second task or device, or a person "
-        "accepted it."
+        "Other sessions use it once it is measured on a second task or device, or a person accepts "
+        "it."
         if view.state == "proposed"
         else f"It is {view.state}."
     )

@@ -14,7 +14,7 @@ from ..results import Phrase
 from .comparisons import contest_lines
 from .figures import budget_left, case_line, node_line
 
-# of a package, what stands in the text; the rest only in the structure
+# the files of a package that the text shows; the others are only in the structured content
 INLINE = ("README.md", "kernel.py")
 
 
@@ -34,10 +34,10 @@ def opened(result: api.Opened) -> Phrase:
     lines += [f"differs from your call: {text}" for text in result.differs]
     lines += map(similar_line, session.similar)
     if session.waiting_starts:
-        lines.append(f"{session.waiting_starts} starting kernel(s) wait as the first asks.")
+        lines.append(f"The first asks are {session.waiting_starts} starting kernel(s).")
     if session.state == "open" and _has_template(session.language):
         lines.append(
-            "A candidate file in the right form, its body to be filled in: "
+            "A template of a candidate file, to be filled in: "
             f"{call(Action('write_template', session=session.id))}."
         )
     return Phrase(
@@ -48,7 +48,7 @@ def opened(result: api.Opened) -> Phrase:
 
 
 def similar_line(view: api.Similar) -> str:
-    """Who solved a similar task, how well and under which conditions."""
+    """Return who solved a similar task, how well and under which conditions."""
     task = (
         "this task"
         if view.same_task
@@ -77,11 +77,11 @@ def session_line(session: api.Session) -> str:
 
 
 def asked(batch: api.AskBatch) -> Phrase:
-    """The asks' own texts, or why there are none."""
+    """Phrase the texts of the asks, or why there are none."""
     session = batch.session
     if not batch.asks and not batch.ended:
         return Phrase(
-            "No ask now: what is being measured, or asked of others, comes first",
+            "No ask now: running evaluations, or asks that others hold, must finish first",
             [session_line(session)],
             (Action("wait", "waits for it", session=session.id),),
         )
@@ -98,7 +98,7 @@ def asked(batch: api.AskBatch) -> Phrase:
         )
     ids = ", ".join(a.context.id for a in batch.asks)
     first = batch.asks[0]
-    again = ", still open: it was given to you before" if first.repeated else ""
+    again = ", still open: you were given it before" if first.repeated else ""
     return Phrase(
         f"{len(batch.asks)} ask(s): {ids} ({first.context.role}) for {session.id}{again}",
         ["\n\n---\n\n".join(map(ask_text, batch.asks))],
@@ -108,7 +108,7 @@ def asked(batch: api.AskBatch) -> Phrase:
 
 
 def ask_text(ask: api.Ask) -> str:
-    answered = f"(answered already by {ask.answered_by})\n" if ask.answered_by else ""
+    answered = f"(already answered by {ask.answered_by})\n" if ask.answered_by else ""
     return f"{answered}{ask.context.text}"
 
 
@@ -123,7 +123,7 @@ def finished(result: api.Finished) -> Phrase:
             *map(case_line, result.measured.cases),
         ]
         if overhead := dispatch(result.measured.cases):
-            lines.append(f"Finding the kernel takes, in us a call with warm caches: {overhead}.")
+            lines.append(f"Dispatch overhead per call, in us with warm caches: {overhead}.")
     if result.confirmed is not None:
         figure = times(result.confirmed.fitness, result.confirmed.interval)
         held_out = sum(c.held_out for c in result.confirmed.cases)

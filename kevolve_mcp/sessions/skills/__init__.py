@@ -1,7 +1,6 @@
 """Skills: proposed from measured nodes with their evidence, accepted by measurement or a person,
-shown where they fit, counted wherever they are used, and given up where they keep failing. They
-travel as folders. A module is loaded when one of its names is used: a search needs `learned`
-alone."""
+shown where they fit, counted when used, and dropped when they keep failing. They are exchanged as
+folders. A module is loaded when one of its names is used, since a search only needs `learned`."""
 
 from __future__ import annotations
 

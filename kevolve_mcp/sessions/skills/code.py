@@ -1,8 +1,9 @@
-"""Comments and strings of code, held to the rule for a skill's texts.
+"""Checking comments and strings of code by the rule for a skill's texts.
 
-Kernels are Python whose strings hold C++, and differences of them begin in the middle, so no parser
-reads them all. Comments of both languages and strings are told apart by plain patterns, also inside
-strings of several lines; orders, paths and invisible characters are looked for in all of the text.
+Kernels are Python whose strings contain C++, and differences begin in the middle, so no parser
+reads them all. Comments of both languages and strings are recognized by simple patterns, also
+inside multi-line strings; the whole text is searched for instructions to the reader, paths and
+invisible characters.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 DIFFERENCE = "--- parent.py\n+++ kernel.py\n"
-"""How a difference begins that was taken from a pair of kernels."""
-# what a program has and a sentence has not
+"""The beginning of a difference between a pair of kernels."""
+# what occurs in a program but not in a sentence
 _PROGRAM = re.compile(r"[;{}][ \t\\]*(?://.*)?$|^\s*(?:def \w+\(|#include\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class _Prose:
-    """start, end: where it stands in the text of the code."""
+    """A comment or string. start, end: its place in the text of the code."""
 
     text: str
     is_comment: bool
@@ -42,7 +43,7 @@ class _Prose:
 
 
 def check_excerpt(text: str) -> None:
-    """The least code that shows a pattern, as it stands in a page. Raises UsageError."""
+    """Check the code that shows a pattern in a page. Raises UsageError."""
     if len(text) > wording.MAX_TEXT:
         raise UsageError(
             f"code is longer than {wording.MAX_TEXT} characters",
@@ -50,8 +51,8 @@ def check_excerpt(text: str) -> None:
         )
     if "```" in text or "~~~" in text:
         raise UsageError(
-            "code holds the fence of a code block",
-            "Give the code alone, without Markdown around it.",
+            "code contains the fence of a code block",
+            "Give only the code, without Markdown around it.",
         )
     wrong, fix = problem(text)
     if wrong:
@@ -59,13 +60,13 @@ def check_excerpt(text: str) -> None:
 
 
 def problem(text: str) -> tuple[str, str]:
-    """What code must not hold, and what to write instead; ("", "") for code that is fine."""
+    """Return what is not allowed in a code, and what to write instead; ("", "") if it is fine."""
     wrong = wording.problem_anywhere(text)
     return wrong if wrong[0] else _problem_of_prose(text)
 
 
 def without_problems(text: str) -> str:
-    """The code without those comments that do not pass; "" where it then does not pass either."""
+    """Return the code without comments that are not allowed; "" if it is still not allowed."""
     for prose in reversed(list(_prose(text))):
         if prose.is_comment and wording.problem(prose.text)[0]:
             text = text[: prose.start].rstrip(" \t") + text[prose.end :]
@@ -73,9 +74,9 @@ def without_problems(text: str) -> str:
 
 
 def missing(excerpt: str, source: str) -> str:
-    """The first line of an excerpt that does not stand in the source after those before it; "" for
-    one that is there. Comments and white space do not count, lines may be left out in between, and
-    of a difference only what it adds is looked for. An excerpt without code is not there."""
+    """Return the first line of an excerpt that the source does not contain in the same order; ""
+    if it contains all. Comments and white space do not count, lines may be left out in between, and
+    of a difference only added lines are searched. An excerpt without code is never contained."""
     lines = excerpt.splitlines()
     if all(line[:1] in "+-@ …" for line in lines) and any(line[:1] == "+" for line in lines):
         excerpt = "\n".join(
@@ -94,7 +95,7 @@ def missing(excerpt: str, source: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without comments."""
+    """The text without comments."""
     for prose in reversed(list(_prose(text))):
         if prose.is_comment:
             text = text[: prose.start] + text[prose.end :]
@@ -102,7 +103,7 @@ def _plain(text: str) -> str:
 
 
 def _bare(line: str) -> str:
-    """Without white space."""
+    """The line without white space."""
     return "".join(line.split())
 
 

@@ -1,4 +1,4 @@
-"""What becomes of skills: outcomes are noted when a session ends, rules accept and contradict, a
+"""Decisions on skills: outcomes are recorded when a session ends, rules accept and contradict, a
 person accepts and retires."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ Acceptance = Literal["auto", "review"]
 
 
 def note_outcomes(store: Store, tree: Tree, session: str) -> None:
-    """For each skill that the session used, its best use: where a kernel came from the skill or its
-    author names it. A page that merely stood in an ask answers for nothing. Told again, it changes
+    """Record the best use of each skill that the session used: kernels made from the skill, or
+    whose author names it. Merely showing a page in an ask does not count. Repeated, it changes
     nothing."""
     best: dict[str, SkillOutcome] = {}
     for use in store.skill_uses.uses(session):
@@ -37,8 +37,8 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
 
 
 def settle(store: Store, acceptance: Acceptance) -> None:
-    """Apply the rules to every skill that is proposed or accepted. A person's decision in the same
-    moment stands."""
+    """Apply the rules to every proposed or accepted skill. A person's decision at the same time
+    takes precedence."""
     tasks = KnownTasks(store)
     for skill in store.skills.list("proposed") if acceptance == "auto" else ():
         if why := standing.accepted_because(store.skills.evidence(skill.id), tasks.another):
@@ -53,8 +53,8 @@ def settle(store: Store, acceptance: Acceptance) -> None:
 
 
 def _trials(store: Store, skill: SkillRecord, tasks: KnownTasks) -> tuple[SkillOutcome, ...]:
-    """Those since it was last accepted: who accepts a contradicted skill again gives it a
-    new chance."""
+    """The outcomes since it was last accepted: accepting a contradicted skill gives it a new
+    chance."""
     since = max(
         (e.created for e in store.skills.events(skill.id) if e.kind == "accepted"), default=0.0
     )
@@ -63,8 +63,8 @@ def _trials(store: Store, skill: SkillRecord, tasks: KnownTasks) -> tuple[SkillO
 
 
 def _kin(tree: Tree, node: Node) -> list[Node]:
-    """The node and those that differ from it in parameters alone: a skill is judged by what its
-    kernel reaches once it is tuned."""
+    """The node and those that differ only in parameters: a skill is judged by what its kernel
+    reaches after tuning."""
     return [
         node,
         *(

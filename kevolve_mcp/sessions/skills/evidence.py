@@ -1,4 +1,4 @@
-"""What two measured nodes prove: the effect of the change between them, or why it proves
+"""The evidence of two measured nodes: the effect of the change between them, or why it proves
 nothing."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..trees import ids
 
 
 def find(tree: Tree, node_id: str) -> Node:
-    """Raises NotFound."""
+    """Return a node. Raises NotFound."""
     if node_id not in tree.by_id:
         raise NotFound(
             f"there is no node {node_id!r}", f"Nodes: {ids(tree.nodes[-10:]) or 'none yet'}."
@@ -22,7 +22,7 @@ def find(tree: Tree, node_id: str) -> Node:
 
 
 def parent_of(tree: Tree, node: Node, parent_id: str = "") -> Node | None:
-    """The node to compare with, by default its first parent; None for the baseline. Raises
+    """Return the node to compare with, by default the first parent; None for the baseline. Raises
     NotFound."""
     if parent_id == ROOT or (not parent_id and not node.parents):
         return None
@@ -32,8 +32,9 @@ def parent_of(tree: Tree, node: Node, parent_id: str = "") -> Node | None:
 def measured(
     store: Store, session: SessionRecord, node: Node, parent: Node | None
 ) -> SkillEvidence | None:
-    """The measured effect, None unless its interval lies above 1, whatever the judge's clock leaves
-    open, both were measured on one device, and no confirmation proved one of them wrong."""
+    """Return the measured effect; None unless its interval lies above 1 even with the error of the
+    judge's clock, both were measured on the same device, and no confirmation refuted one of
+    them."""
     stored = store.evaluations.get(session.id, node.evaluation)
     effect, between = effect_of(node, parent)
     if (
@@ -64,8 +65,8 @@ def measured(
 
 
 def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[float, float] | None]:
-    """F over the parent's F, over 1 without a parent, with its interval; None where it is not
-    known, and where a confirmation proved one of them wrong."""
+    """Return F over the parent's F (over 1 without a parent) with its interval; None where it is
+    not known, or where a confirmation refuted one of them."""
     if _refuted(node, parent) is not None:
         return None, None
     if parent is None:
@@ -75,7 +76,7 @@ def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[floa
 
 
 def refusal(store: Store, session: SessionRecord, node: Node, parent: Node | None) -> str:
-    """Why `measured` finds nothing, in a sentence."""
+    """Return why `measured` finds nothing, as a sentence."""
     against = parent.id if parent else "the baseline"
     open_share = _open(store.evaluations.get(session.id, node.evaluation).evaluation)
     if node.status != "correct":
@@ -91,7 +92,7 @@ def refusal(store: Store, session: SessionRecord, node: Node, parent: Node | Non
         return f"no interval is known for {node.id} against {against}"
     if 1 < between[0] <= 1 + open_share:
         return (
-            f"the judge's clock leaves open whether a call of {node.id} takes "
+            f"by the error of the judge's clock, a call of {node.id} may take "
             f"{100 * open_share:.0f} % more, and the effect against {against} may be "
             f"{times(between[0])}"
         )
@@ -100,7 +101,7 @@ def refusal(store: Store, session: SessionRecord, node: Node, parent: Node | Non
         _predictable(store.evaluations.get(session.id, each.evaluation).evaluation) for each in both
     ):
         return (
-            f"an output of {node.id} is the same in every draw, so no speed-up is vouched for "
+            f"an output of {node.id} is the same for every input, so no speed-up is trusted "
             "(output_predictable)"
         )
     if between[0] > 1:
@@ -120,8 +121,8 @@ def _predictable(evaluation: Evaluation) -> bool:
 
 
 def _open(evaluation: Evaluation) -> float:
-    """By what share a call may be longer than its figure without the judge's clock showing it: the
-    largest of all cases."""
+    """The largest share over all cases by which a call may be longer than its figure within the
+    error of the judge's clock."""
     return max(
         (c.open_us / c.latency_us for c in evaluation.cases if c.open_us and c.latency_us),
         default=0.0,

@@ -1,4 +1,4 @@
-"""Skills as folders that travel: SKILL.md in the form of agentskills.io, the evidence as JSON,
+"""Skills as folders for exchange: SKILL.md in the form of agentskills.io, the evidence as JSON,
 kernels and templates under assets/.
 
 one-pass/
@@ -38,13 +38,14 @@ MAX_NAME, MAX_DESCRIPTION = 64, 1024  # of the specification
 
 
 def folder_name(title: str) -> str:
-    """Lower case letters, digits and single hyphens, as the specification wants it."""
+    """Return a name of lower case letters, digits and single hyphens, as the specification
+    requires."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:MAX_NAME].strip("-") or "skill"
 
 
 def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) -> Path:
-    """Write the skill as a new folder below `parent`; where it lies. Raises Conflict where
-    something lies there already."""
+    """Write the skill as a new folder below `parent` and return its path. Raises Conflict where the
+    folder already exists."""
     name = folder_name(record.id)
     metadata = {
         "target": record.target,
@@ -66,8 +67,8 @@ def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) 
 
 
 def write_shipped(skill: Skill, parent: Path) -> Path:
-    """The same for a skill that comes with the program, with its own headings and its evidence in
-    the text."""
+    """Write a skill that comes with the program, with its own headings and its evidence in the
+    text."""
     page, name = skill.page, folder_name(skill.id.removeprefix("skills/"))
     metadata = {
         "target": " ".join(page.targets),
@@ -81,7 +82,7 @@ def write_shipped(skill: Skill, parent: Path) -> Path:
 
 
 def shipped_body(skill: Skill) -> str:
-    """The page of a skill that comes with the program, with what was measured of it."""
+    """Return the page of a skill that comes with the program, with its evidence."""
     lines = "\n".join(f"- {line}" for line in skill.evidence)
     return f"{skill.page.body.rstrip()}\n\n## Evidence\n\n{lines or '- none recorded'}\n"
 
@@ -95,11 +96,11 @@ def _written(folder: Path, texts: Mapping[str, str]) -> Path:
             path.write_text(text, encoding="utf-8")
     except FileExistsError:
         raise Conflict(
-            f"{folder} exists already", "Name another folder, or remove that one first."
+            f"{folder} already exists", "Name another folder, or remove that one first."
         ) from None
     except OSError as error:
         raise UsageError(
-            f"{folder} cannot be written: {error.strerror}", "Name a folder that you may write to."
+            f"{folder} cannot be written: {error.strerror}", "Name a folder that you can write to."
         ) from error
     return folder
 

@@ -1,5 +1,5 @@
-"""A skill's folder from elsewhere, read with care: nothing in it runs, and what does not belong
-there is refused by name."""
+"""Reading a foreign skill's folder with care: nothing in it runs, and unexpected files are refused
+by name."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ MAX_BRACKETS = 200  # in the front matter
 MAX_EVIDENCE = 500
 MAX_FIELD = 200  # characters of a text in a piece of evidence
 MAX_SIGNALS = 20
-EXTRA = ("LICENSE", "LICENSE.txt", "LICENSE.md", "README.md")  # may lie there and are not read
+EXTRA = ("LICENSE", "LICENSE.txt", "LICENSE.md", "README.md")  # allowed, but not read
 _KERNEL = re.compile(r"\w[\w.-]{0,60}\.py", re.ASCII)
 _HINT = f"A skill's folder holds {PAGE}, {EVIDENCE} and {ASSETS}/*.py."
 _EXPORT = Action("export_skill", "writes one")
 
 
 def read(folder: Path, origin: str) -> tuple[NewSkill, tuple[SkillEvidence, ...]]:
-    """The skill and its evidence, marked with `origin`. Raises UsageError naming the file and what
-    is wrong with it."""
+    """Return the skill and its evidence, marked with `origin`. Raises UsageError naming the file
+    and what is wrong with it."""
     texts = _texts(folder)
     if PAGE not in texts:
         raise UsageError(f"{folder} holds no {PAGE}", _HINT, _EXPORT)
     try:
         new = _skill(texts, folder.resolve().name)
         evidence = _evidence(texts[EVIDENCE], origin) if EVIDENCE in texts else ()
-    except (RecursionError, MemoryError):  # nesting without end, in YAML, JSON or Python
+    except (RecursionError, MemoryError):  # very deep nesting in YAML, JSON or Python
         raise UsageError(
             f"{folder}: a file is nested too deeply to be read", _HINT, _EXPORT
         ) from None
@@ -64,8 +64,8 @@ def read(folder: Path, origin: str) -> tuple[NewSkill, tuple[SkillEvidence, ...]
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    """The text of every file by its path below the folder. Looks at types before it opens anything:
-    a pipe would never end."""
+    """The text of every file by its path below the folder. File types are checked before opening,
+    since reading a pipe would never end."""
     if folder.is_symlink() or not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", _HINT, _EXPORT)
     texts: dict[str, str] = {}
@@ -77,16 +77,14 @@ def _texts(folder: Path) -> dict[str, str]:
             if place == folder and entry.name == ASSETS and entry.is_dir(follow_symlinks=False):
                 continue
             if not stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
-                raise UsageError(
-                    f"{name} in {folder} is a link, a folder or no plain file", _HINT, _EXPORT
-                )
+                raise UsageError(f"{name} in {folder} is not a regular file", _HINT, _EXPORT)
             expected = (
                 name in (PAGE, EVIDENCE, *EXTRA)
                 if place == folder
                 else _KERNEL.fullmatch(entry.name)
             )
             if not expected:
-                raise UsageError(f"{name} does not belong into {folder}", _HINT, _EXPORT)
+                raise UsageError(f"{name} does not belong in {folder}", _HINT, _EXPORT)
             if len(texts) == MAX_FILES or entry.stat(follow_symlinks=False).st_size > MAX_FILE:
                 raise UsageError(
                     f"{folder} is too large at {name}",
@@ -140,7 +138,7 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
     if "allowed-tools" in fields:
         raise UsageError(
             f"{PAGE}: allowed-tools grants tools",
-            "Remove it: a skill of this kind is read and never run.",
+            "Remove it: these skills are read, never run.",
         )
     wrong, fix = wording.problem(description)
     if wrong:
@@ -149,17 +147,17 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
     try:
         Target.parse(values["target"])
     except ValueError as error:
-        raise UsageError(f"{PAGE}: metadata: {error}", "Write for example target: cpu.") from None
+        raise UsageError(f"{PAGE}: metadata: {error}", "Write, for example, target: cpu.") from None
     if not re.fullmatch(r"[a-z_]{1,40}", values["language"]) or len(values["target"]) > 80:
         raise UsageError(
             f"{PAGE}: metadata: target or language is not a name: {values['language']!r:.60}",
-            "Write for example target: cpu, language: cpp.",
+            "Write, for example, target: cpu, language: cpp.",
         )
     signals = tuple(values["signals"].split())
     if len(signals) > MAX_SIGNALS or any(not s.replace(".", "_").isidentifier() for s in signals):
         raise UsageError(
             f"{PAGE}: metadata: signals are {values['signals']!r:.80}",
-            "Write names of signals with spaces between.",
+            "Write the names of signals, separated by spaces.",
         )
     parts = _parts(body)
     wording.check({name: text for name, text in parts.items() if name != "code"})
@@ -179,8 +177,8 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
 
 
 def _refuse_tricks(text: str) -> None:
-    """A few lines of YAML that refer to each other can stand for more than a machine holds, and
-    brackets without end for minutes of reading."""
+    """Refuse YAML bombs: a few lines that refer to each other can expand beyond all memory, and
+    very many brackets take minutes to parse."""
     if len(text) > MAX_PAGE:
         raise UsageError(f"{PAGE} is longer than {MAX_PAGE} characters", "Shorten it.")
     head = "\n".join(
@@ -196,14 +194,14 @@ def _refuse_tricks(text: str) -> None:
                 f"{PAGE}: the front matter refers to itself (*name)", "Write each value out."
             )
     except yaml.YAMLError:
-        return  # what is wrong is said, with its line, when the front matter is read
+        return  # reading the front matter reports the error with its line
 
 
 def _plain(metadata: Mapping[str, Any], key: str) -> str:
     value = metadata.get(key, "")
     if not isinstance(value, str):
         raise UsageError(
-            f"{PAGE}: metadata: {key} must be text", "The specification allows text alone there."
+            f"{PAGE}: metadata: {key} must be text", "The specification only allows text there."
         )
     return value
 
@@ -217,7 +215,7 @@ def _parts(body: str) -> dict[str, str]:
         if not section.heading:
             if not text.startswith("# ") or "\n" in text:
                 raise UsageError(
-                    f"{PAGE}: the text must begin with the title alone",
+                    f"{PAGE}: the text must begin with a title and nothing else",
                     "First '# Title', then '## Mechanism'.",
                 )
             parts["title"] = text[2:].strip()
@@ -237,7 +235,7 @@ def _parts(body: str) -> dict[str, str]:
 
 
 def _python(name: str, text: str) -> str:
-    """The text, read as Python and not run; its comments and strings held to the rule of texts."""
+    """The text, parsed as Python but not run; its comments and strings are checked."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
@@ -284,8 +282,8 @@ def _row(row: Any, i: int, origin: str) -> SkillEvidence:
             len(value) > MAX_FIELD or (name != "origin" and wording.is_hostile(value))
         ):
             raise UsageError(
-                f"{where}: {name} is too long or no plain text: {value!r:.60}",
-                "Write short plain words.",
+                f"{where}: {name} is too long or not plain text: {value!r:.60}",
+                "Write a short plain text.",
             )
     numbers = [
         evidence.effect,
@@ -302,7 +300,7 @@ def _row(row: Any, i: int, origin: str) -> SkillEvidence:
         or not 1 < evidence.interval[0] <= evidence.effect <= evidence.interval[1]
     ):
         raise UsageError(
-            f"{where}: the interval must lie above 1 and hold the effect",
+            f"{where}: the interval must lie above 1 and contain the effect",
             "Only a certain effect is evidence.",
         )
     return evidence

@@ -1,5 +1,5 @@
-"""Accepted skills as pages of the library: found by retrieval, shown in asks, lending kernels where
-they hold a template."""
+"""Accepted skills as pages of the library: found by retrieval, shown in asks, and sources of
+starting kernels if they have a template."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from .patterns import families
 from .sameness import KnownTasks
 from .standing import standing, trials
 
-# of page ids: a skill that searches taught never takes the name of one that comes with the program
+# prefix of page ids: a learned skill never takes the name of one that comes with the program
 FOLDER = LEARNED
 SUMMARY = 200  # characters
 
 
 def is_learned(page_id: str) -> bool:
-    """Whether the page is of a skill of the store."""
+    """Return whether the page is a skill of the store."""
     return page_id.startswith(FOLDER)
 
 
 def page_id(name: str) -> str:
-    """ "one_pass" -> "skills/learned/one_pass"."""
+    """Return the page id of a skill: "skills/learned/one_pass" for "one_pass"."""
     return FOLDER + name
 
 
 def name_of(skill: str) -> str:
-    """The inverse of `page_id`; a name without folder stays as it is."""
+    """Return the name in a page id; a name without folder is returned unchanged."""
     return skill.removeprefix(FOLDER)
 
 
 def as_skill(record: SkillRecord, evidence: Sequence[SkillEvidence], weight: float = 1.0) -> Skill:
-    """The page of a skill. weight: the factor on its rank."""
+    """Return a stored skill as a skill of the library. weight: the factor on its rank."""
     summary = " ".join(record.mechanism.split())
     page = Page(
         id=page_id(record.id),
@@ -65,7 +65,7 @@ def as_skill(record: SkillRecord, evidence: Sequence[SkillEvidence], weight: flo
 
 
 def body(record: SkillRecord, evidence: Sequence[SkillEvidence]) -> str:
-    """The text of the page: what was worded, then what was measured."""
+    """Return the text of the page: the description, then the evidence."""
     parts = [f"# {record.title}", "## Mechanism", record.mechanism]
     for heading, text in (
         ("When it applies", record.preconditions),
@@ -78,7 +78,8 @@ def body(record: SkillRecord, evidence: Sequence[SkillEvidence]) -> str:
 
 
 def templates_of(files: dict[str, str]) -> tuple[str, ...]:
-    """The files that are kernel templates: they give ROLES, which a task's tensors are bound to."""
+    """Return the files that are kernel templates: they define ROLES, to which a task's tensors are
+    bound."""
     return tuple(
         name for name, text in sorted(files.items()) if name.endswith(".py") and _has_roles(text)
     )
@@ -108,20 +109,20 @@ def _line(e: SkillEvidence) -> str:
 
 def _figure(e: SkillEvidence) -> str:
     interval = f" [{e.interval[0]:.2f}, {e.interval[1]:.2f}]" if e.interval else ""
-    foretold = f", foretold {e.predicted:.2f} times" if e.predicted else ""
+    foretold = f", predicted {e.predicted:.2f} times" if e.predicted else ""
     return f"{e.effect:.2f} times{interval}{foretold}"
 
 
 class Learned:
-    """The library with the accepted skills of a store, made anew when the store has changed. Safe
-    to use from several threads."""
+    """The library with the accepted skills of a store, made anew when the store changes;
+    thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: tuple[Library, tuple[int, int], Library] | None = None
 
     def library(self, base: Library, store: Store) -> Library:
-        """The base with what the store has to add."""
+        """Return the base library with the skills of the store."""
         with self._lock:
             revision = store.skills.revision()
             if self._made is None or self._made[0] is not base or self._made[1] != revision:
@@ -130,7 +131,8 @@ class Learned:
 
 
 def extended(base: Library, store: Store) -> Library:
-    """The base with the accepted skills, each of both kinds ranked by what came of its uses."""
+    """Return the base library with the accepted skills, all ranked by the outcomes of their
+    uses."""
     outcomes: dict[str, list[SkillOutcome]] = defaultdict(list)
     for outcome in store.skill_uses.outcomes():
         outcomes[outcome.skill].append(outcome)

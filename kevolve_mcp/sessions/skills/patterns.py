@@ -1,5 +1,5 @@
-"""The pattern of tasks that a skill fits, and when two skills are one. The pattern's words are
-those of `synthesis.skills`."""
+"""The pattern of tasks that a skill fits, and when two skills are the same. `synthesis.skills`
+defines the pattern's words."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from knowledge.families import FAMILIES, of_operators
 from . import code
 
 FIELDS = ("operators", "without", "only", "families", "dtypes")
-# families that nearly every task has: they tell nothing where there are others
+# families that nearly every task has: they mean nothing where there are others
 PLAIN = frozenset({"elementwise", "layout"})
 MAX_WORDS = 64
-ALIKE = 0.6  # share of common words (Jaccard) from which two texts describe one skill
-FEW = 3  # words: a text of fewer is compared as a whole
+ALIKE = 0.6  # share of common words (Jaccard) from which two texts describe the same skill
+FEW = 3  # words: a shorter text is compared as a whole
 _WORD = re.compile(r"[^\W_]{2,}")
 _OPERATOR = re.compile(r"[a-z_]+\.[\w.*]+(?:\s*\|\s*[a-z_]+\.[\w.*]+)*")
 _DTYPE = re.compile(r"[a-z]+[0-9]*(?:_?[a-z0-9]+)*")
@@ -32,8 +32,8 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def of_task(task: Task) -> dict[str, Any]:
-    """What a skill that was found on this task is taken to need: its telling operator families, and
-    its dtypes."""
+    """Return the default pattern of a skill found on this task: its characteristic operator
+    families and its dtypes."""
     families = of_operators(task.operators)
     telling = [f for f in families if f not in PLAIN] or list(families)
     dtypes = dict.fromkeys(s.dtype for c in task.visible_cases for s in c.inputs)
@@ -42,7 +42,7 @@ def of_task(task: Task) -> dict[str, Any]:
 
 
 def checked(pattern: Mapping[str, Any]) -> dict[str, Any]:
-    """The pattern, with every value as a list. Raises UsageError naming the field."""
+    """Return the pattern with every value as a list. Raises UsageError naming the field."""
     checked_pattern: dict[str, Any] = {}
     for name, value in pattern.items():
         if name not in FIELDS:
@@ -71,22 +71,22 @@ def _check_word(name: str, word: str) -> None:
         for family in word.split("|"):
             if family.strip() not in FAMILIES:
                 raise UsageError(
-                    f"{family.strip()!r:.60} is no operator family",
+                    f"{family.strip()!r:.60} is not an operator family",
                     f"Accepted: {', '.join(sorted(FAMILIES))}.",
                 )
     elif not (_DTYPE if name == "dtypes" else _OPERATOR).fullmatch(word) or len(word) > 400:
         example = (
             "float32"
             if name == "dtypes"
-            else "aten.mean|aten.sum, or aten.add* where names may go on"
+            else "aten.mean|aten.sum, or aten.add* for names that begin so"
         )
         raise UsageError(
-            f"{word!r:.60} cannot stand in {name} of a pattern", f"Write for example {example}."
+            f"{word!r:.60} is not valid in {name} of a pattern", f"Write, for example, {example}."
         )
 
 
 def check_fits(pattern: Mapping[str, Any], task: Task, target: str, language: str) -> None:
-    """Raises UsageError unless the pattern fits the task that it was found on."""
+    """Check that the pattern fits the task that it was found on. Raises UsageError."""
     if why := _misfit(pattern, task, target, language):
         raise UsageError(
             f"the pattern does not fit the session's own task {task.name}: {why}",
@@ -104,12 +104,13 @@ def _misfit(pattern: Mapping[str, Any], task: Task, target: str, language: str) 
 def same_as(
     new: NewSkill, task: Task | None = None, source: str = ""
 ) -> Callable[[SkillRecord], bool]:
-    """Whether a skill that is known is the new one in other words: for one kind of device and one
-    language, of tasks that share an operator family, and equal in code or alike in title and
-    mechanism. Where it was measured here, the other operators of the known pattern must have run in
-    its task, and its kernel must hold the known code: it proves nothing of a code that it lacks.
+    """Return a test whether a known skill is the same as the new one: for the same kind of device
+    and language, with a common operator family, and equal in code or similar in title and
+    mechanism. If the new one was measured here, the other operators of the known pattern must have
+    run in its task, and its kernel must contain the known code, since it proves nothing about code
+    that it lacks.
 
-    source: of the kernel that was measured on the task."""
+    source: the kernel that was measured on the task."""
     family = Target.parse(new.target).family
     about = families(new.matches) or (families(of_task(task)) if task else frozenset())
 
@@ -138,8 +139,9 @@ def _runs_others(known: SkillRecord, task: Task) -> str:
 
 
 def is_evidence(known: SkillRecord, source: str) -> bool:
-    """Whether a kernel of this text can prove the skill: it holds the code that an author gave. A
-    difference that was taken from a pair is an example, and other tasks' kernels differ from it."""
+    """Return whether a kernel of this text can be evidence: it contains the code that an author
+    gave. A difference taken from a pair is only an example, from which other tasks' kernels
+    differ."""
     return (
         not known.code
         or known.code.startswith(code.DIFFERENCE)
@@ -148,15 +150,15 @@ def is_evidence(known: SkillRecord, source: str) -> bool:
 
 
 def families(pattern: Mapping[str, Any]) -> frozenset[str]:
-    """The operator families that a pattern names."""
+    """Return the operator families that a pattern names."""
     return frozenset(
         word.strip() for group in pattern.get("families", ()) for word in group.split("|")
     )
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether most words of two texts are common to both. Endings do not count: only the first six
-    letters of a word do."""
+    """Return whether two texts have most words in common. Only the first six letters of a word
+    count, so that endings do not."""
     a, b = _words(one), _words(other)
     if min(len(a), len(b)) < FEW:
         return bool(a) and a == b

@@ -1,4 +1,4 @@
-"""Skills proposed from measured nodes: worded by an author, or distilled from the winner's lineage
+"""Proposing skills from measured nodes: described by an author, or taken from the winner's lineage
 when a session ends."""
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from . import code, deciding, evidence, learned, patterns, views, wording
 
 MAX_PROPOSED = 3
 MAX_TITLE = 80
-MAX_CHANGE = 60  # lines of the difference that is shown as the minimal code
+MAX_CHANGE = 60  # lines of the difference that are shown as code
 
 
 class Proposing(UseCase):
     async def record_skill(self, request: SkillRequest, *, author: str = "") -> api.Skill:
-        """A proposal with measured evidence; what is known already gets the evidence instead.
-        Raises NotFound, UsageError with the reason where the effect is not proved or the wording
-        does not do, and Conflict where a skill that comes with the program says it."""
+        """Record a proposal with measured evidence; a known skill gets the evidence instead. Raises
+        NotFound, UsageError with the reason where the effect is not proved or the text is not
+        allowed, and Conflict where a skill that comes with the program says the same."""
         shared = self._shared
         store = await shared.store()
 
@@ -41,8 +41,8 @@ class Proposing(UseCase):
             if effect is None:
                 raise UsageError(
                     evidence.refusal(store, session, node, parent),
-                    "Only a measured, certain effect makes a skill: submit the pair again, or "
-                    "choose other nodes.",
+                    "A skill needs a measured, certain effect: submit the pair again, or choose "
+                    "other nodes.",
                 )
             names = ("title", "mechanism", "preconditions", "counter_indications", "code")
             wording.check({name: getattr(request, name) for name in names if name != "code"})
@@ -77,12 +77,11 @@ def propose_from(
     winner: Node,
     shipped: tuple[Skill, ...] = (),
 ) -> tuple[list[str], list[str]]:
-    """Proposals from the winner's lineage, and why other steps gave none: steps with a hypothesis
-    and a certain effect, the largest first.
+    """Propose skills from steps of the winner's lineage that have a hypothesis and a certain
+    effect, the largest first; return them and why other steps gave none.
 
-    Not steps that only chose other parameters: which values win belongs to one machine and is no
-    pattern. A step that applied a skill is evidence for that one. Told again, it proposes nothing
-    twice."""
+    Steps that only chose other parameters are skipped, since the best values depend on the machine.
+    A step that applied a skill is evidence for that skill. Repeated, it proposes nothing twice."""
     applied = defaultdict[str, list[str]](list)
     for use in store.skill_uses.uses(session.id):
         if use.how != "shown":
@@ -99,7 +98,7 @@ def propose_from(
                 continue
             if known:
                 store.skills.add_evidence(known.id, [effect])
-            notes.append(f"{node.id} applied {skill}: it counts for that skill")
+            notes.append(f"{node.id} applied {skill}: it counts as evidence for that skill")
             counted = True
         if counted:
             continue
@@ -107,7 +106,7 @@ def propose_from(
         if not words:
             notes.append(
                 f"{node.id}: its hypothesis has no sentence without figures or paths; its author "
-                "can word a skill"
+                "can describe a skill"
             )
             continue
         title = words.split(". ")[0].rstrip(".")[:MAX_TITLE]
@@ -128,13 +127,13 @@ def propose_from(
 
 
 def _no_evidence(known: SkillRecord, session: SessionRecord, task: Task, source: str) -> str:
-    """Why a kernel of this text, measured on the task, proves nothing of the skill; "" where it
-    does."""
+    """Why a kernel of this text, measured on the task, is no evidence for the skill; "" where it
+    is."""
     from kevolve_mcp.synthesis.skills import mismatch
 
     if why := mismatch(learned.as_skill(known, ()), task, session.target, session.language):
         return why
-    return "" if patterns.is_evidence(known, source) else "the kernel does not hold its code"
+    return "" if patterns.is_evidence(known, source) else "the kernel does not contain its code"
 
 
 def _steps(
@@ -155,7 +154,7 @@ def _steps(
             effect is not None
             and parent is not None
             and effect.interval is not None
-            # what a finish proposes by itself moves more than the device does between two timings
+            # an automatic proposal needs an effect above the device's margin
             and effect.interval[0] > node.margin
         ):
             steps.append((effect, node, parent))
@@ -165,8 +164,8 @@ def _steps(
 def _new(
     store: Store, session: SessionRecord, task: Task, node: Node, parent: Node | None
 ) -> NewSkill:
-    """What the pair itself says; title and mechanism are still to be worded. Comments that a
-    skill's text may not hold are left out of the kernels."""
+    """A skill from the pair, whose title and mechanism are still missing. Comments that are not
+    allowed are left out of the kernels."""
     sources = {"kernel.py": store.candidates.get(node.candidate).source}
     if parent is not None:
         sources["parent.py"] = store.candidates.get(parent.candidate).source
@@ -187,7 +186,7 @@ def _new(
 
 
 def _change(parent: str, kernel: str) -> str:
-    """The difference as a short listing; "" where it cannot be shown as code in a page."""
+    """The difference as a short listing, "" where it cannot be shown as code in a page."""
     lines = list(
         difflib.unified_diff(
             parent.splitlines(), kernel.splitlines(), "parent.py", "kernel.py", n=1, lineterm=""
@@ -200,22 +199,22 @@ def _change(parent: str, kernel: str) -> str:
     try:
         code.check_excerpt(text)
     except UsageError:
-        return ""  # kernel.py and parent.py are kept beside it
+        return ""  # kernel.py and parent.py are kept in any case
     return text
 
 
 def _check_held(excerpt: str, source: str, node: Node) -> None:
-    """Raises UsageError unless the code that an author gives stands in the kernel."""
+    """Check that the code that an author gives is in the kernel. Raises UsageError."""
     if excerpt.strip() and (line := code.missing(excerpt, source)):
         raise UsageError(
             f"code is not in the kernel of {node.id}: {line[:60]!r}",
-            "Show lines of that kernel in their order (comments and white space do not count), or "
-            "leave code out: then the difference of the two nodes is shown.",
+            "Give lines of that kernel in their order (comments and white space do not count), or "
+            "leave code out to show the difference of the two nodes.",
         )
 
 
 def _check_shipped(new: NewSkill, shipped: list[Skill] | tuple[Skill, ...]) -> None:
-    """Raises Conflict where a skill that comes with the program says the same."""
+    """Check that no skill that comes with the program says the same. Raises Conflict."""
     for skill in shipped:
         page = skill.page
         if new.language in page.languages and (
@@ -223,7 +222,7 @@ def _check_shipped(new: NewSkill, shipped: list[Skill] | tuple[Skill, ...]) -> N
             or patterns.alike(f"{page.title} {page.summary}", f"{new.title} {new.mechanism}")
         ):
             raise Conflict(
-                f"{skill.id} says this already: {page.title}",
-                f"Its uses are counted where it is shown and named: write {skill.id} in the "
-                "rationale of a node that answers an ask which shows it.",
+                f"{skill.id} already says this: {page.title}",
+                f"To count its use, write {skill.id} in the rationale of a node that answers an "
+                "ask which shows it.",
             )

@@ -1,4 +1,4 @@
-"""What a person does with skills: look, accept, retire, send, receive."""
+"""What a person does with skills: view, accept, retire, export, import."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Verb = Literal["accepted", "retired"]
 
 class Reviewing(UseCase):
     async def skills(self, state: SkillState | None = None) -> tuple[api.SkillCounts, ...]:
-        """All skills with their counts; those of one state without the ones that come with the
-        program."""
+        """Return all skills with their counts; with a state only stored skills of that state."""
         shared = self._shared
         store = await shared.store()
         return await shared.thread(lambda: views.listed(store, shared.library(), state))
 
     async def skill(self, name: str) -> api.SkillDetail:
-        """One skill with its evidence and history. Raises NotFound."""
+        """Return one skill with its evidence and history. Raises NotFound."""
         shared = self._shared
         store = await shared.store()
         return await shared.thread(lambda: views.detail(store, shared.library(), name))
 
     async def decide_skill(self, name: str, verb: Verb, author: str, note: str = "") -> api.Skill:
-        """A person's word. Raises NotFound, and Conflict where no way leads there."""
+        """Record a person's decision. Raises NotFound, and Conflict where the skill's state does
+        not allow it."""
         shared = self._shared
         store = await shared.store()
         name = learned.name_of(name)
@@ -48,7 +48,7 @@ class Reviewing(UseCase):
                 raise NotFound(
                     f"{name} comes with the program and is in use",
                     "",
-                    Action("list_skills", "shows which can be decided on"),
+                    Action("list_skills", "lists the skills that need a decision"),
                 ) from None
             return views.brief(store, name)
 
@@ -73,9 +73,9 @@ class Reviewing(UseCase):
         return await shared.thread(work)
 
     async def import_skill(self, folder: Path, author: str) -> api.Skill:
-        """A skill from a folder arrives as proposed, with its evidence marked as of elsewhere;
-        where it is known, its evidence is added there. Raises UsageError, and Conflict for the
-        name of a skill that comes with the program."""
+        """Import a skill from a folder as proposed, its evidence marked as foreign; a known skill
+        gets the evidence. Raises UsageError, and Conflict for the name of a skill that comes with
+        the program."""
         shared = self._shared
         store = await shared.store()
 

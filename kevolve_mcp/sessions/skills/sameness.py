@@ -1,5 +1,4 @@
-"""When two task files are one task: what they compute, and on what sizes, decides; not their
-texts."""
+"""When two task files are the same task: their computation and sizes decide, not their texts."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from harness.types import Task, TensorSpec
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.store import Store
 
-# in one dimension: kernels behave alike on sizes that are nearer
+# factor in one dimension: kernels behave alike on sizes that are closer
 FAR = 2
 
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # dtype and shape of each tensor
@@ -19,8 +18,8 @@ _Case = tuple[_Shapes, _Shapes]
 
 @dataclass(frozen=True)
 class _Content:
-    """graph: without the lengths of axes, which are those of the case that was traced. cases:
-    inputs and outputs of each that is visible."""
+    """The content of a task. graph: without axis lengths, which belong to the traced case. cases:
+    inputs and outputs of each visible case."""
 
     graph: tuple[tuple[str, tuple[int, ...], str], ...]
     operators: tuple[str, ...]
@@ -28,16 +27,16 @@ class _Content:
 
 
 class KnownTasks:
-    """The tasks of a store, each read once."""
+    """The tasks of a store, each read only once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[str, _Content | None] = {}
 
     def another(self, one: str, other: str) -> bool:
-        """Whether two digests stand for two tasks: of another graph, or with a case of which the
-        other has none within a factor of two in every dimension. Names, weights, arguments and the
-        order of cases are no difference."""
+        """Return whether two digests are different tasks: their graphs differ, or one has a case
+        for which the other has none within a factor of two in every dimension. Names, weights,
+        arguments and the order of cases do not matter."""
         if one == other:
             return False
         a, b = self._content(one), self._content(other)
@@ -50,7 +49,7 @@ class KnownTasks:
         if digest not in self._known:
             try:
                 self._known[digest] = _content(self._store.tasks.get(digest))
-            except NotFound:  # of a home that it was imported from
+            except NotFound:  # a task of the home that the skill was imported from
                 self._known[digest] = None
         return self._known[digest]
 
@@ -68,7 +67,7 @@ def _shapes(specs: Iterable[TensorSpec]) -> _Shapes:
 
 
 def _covers(a: _Content, b: _Content) -> bool:
-    """Whether each case of b has one of a near it."""
+    """Whether each case of b has a close case of a."""
     return all(any(_near(ours, theirs) for ours in a.cases) for theirs in b.cases)
 
 

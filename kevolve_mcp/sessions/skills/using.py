@@ -1,9 +1,8 @@
 """Which skills a node used: the one that its kernel came from, those that its author was shown and
-says it used, those that stood in its ask.
+names, and those in its ask.
 
-Words are read by plain patterns, clause by clause. They need not be understood: who denies a skill
-in words that are not known here is counted, as is who claims one that it did not use; what the
-search measured decides whether that does the skill good.
+Words are read by simple patterns, clause by clause, and may be misread: an unknown form of denial
+counts as a use, as does a false claim. Whether that helps the skill depends on the measurements.
 """
 
 from __future__ import annotations
@@ -46,16 +45,16 @@ def used_by(
 ) -> dict[str, SkillUseKind]:
     """Find the skills that a node used.
 
-    A name counts in the answer to an ask where that ask or an earlier one of the session showed the
-    skill: it fits the task then, and no page is shown to an author twice. It counts where its
-    clause does not deny it, or the kernel holds the code of the skill: anybody can name anything,
-    also to say that it does not apply.
+    A name counts in the answer to an ask if that ask or an earlier one of the session showed the
+    skill: then it fits the task, and a page is shown to an author only once. It counts unless its
+    clause denies it, or if the kernel contains the code of the skill: an author may name a skill
+    only to say that it does not apply.
 
     Args:
-        store: Where skills and asks are.
-        session: Of the node.
-        ask: Its seq, None for a node that answers none.
-        origin: Of a start.
+        store: The store of skills and asks.
+        session: The node's session.
+        ask: The seq of its ask, None for a node without one.
+        origin: The origin of a start.
         words: Hypothesis and rationale of the node.
         source: The text of its kernel.
 
@@ -77,19 +76,19 @@ def used_by(
 
 
 def _mentions(words: str) -> Iterator[tuple[str, bool]]:
-    """Each name in turn, and whether its words do not deny it."""
+    """Each name, and whether its clause does not deny it."""
     for sentence in _SENTENCE.split(words.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")):
         names = list(_NAMED.finditer(sentence))
         for mention, following in zip(names, [*names[1:], None], strict=False):
             before = _CLAUSE.split(sentence[: mention.start()])[-1].lower()
-            # what comes after the next name is said of that one
+            # words after the next name refer to that one
             after = sentence[mention.end() : following.start() if following else None].lower()
             denied = _DENIED_BEFORE.search(before) or _DENIED_AFTER.search(after)
             yield mention[1] or mention[2], denied is None
 
 
 def _holds_code(store: Store, page: str, source: str) -> bool:
-    """Whether the kernel has the code that the author of a learned skill gave with it."""
+    """Whether the kernel contains the code that the author of a learned skill gave."""
     excerpt = store.skills.get(name_of(page)).code if is_learned(page) else ""
     return bool(excerpt) and not code.missing(excerpt, source)
 

@@ -1,4 +1,4 @@
-"""Skills as callers see them: in a line, or whole with counts and history."""
+"""Skills as callers see them: as a line, or in full with counts and history."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def brief(store: Store, name: str) -> api.Skill:
 def listed(
     store: Store, library: Library, state: SkillState | None = None
 ) -> tuple[api.SkillCounts, ...]:
-    """The skills of the store, the oldest first, then those that come with the program (state
-    "shipped", or "unproven" where no measurement shows a gain), unless a state is asked for."""
+    """Return the skills of the store, the oldest first, then, without a state, those that come with
+    the program (state "shipped", or "unproven" where no measurement shows a gain)."""
     tasks = KnownTasks(store)
     retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
 
@@ -53,7 +53,7 @@ def listed(
 
 
 def detail(store: Store, library: Library, name: str) -> api.SkillDetail:
-    """One skill, whole. Raises NotFound."""
+    """Return one skill in full. Raises NotFound."""
     counts = {c.id: c for c in listed(store, library)}
     name = learned.name_of(name)
     if name not in counts:
@@ -79,7 +79,7 @@ def detail(store: Store, library: Library, name: str) -> api.SkillDetail:
 
 
 def shipped(library: Library, name: str) -> Skill | None:
-    """The skill that comes with the program under this name, with "skills/" before it or not."""
+    """Return the skill that comes with the program under this name, with or without "skills/"."""
     wanted = f"skills/{name.removeprefix('skills/')}"
     skills = (s for s in library.skills() if s.id == wanted and not learned.is_learned(s.id))
     return next(skills, None)

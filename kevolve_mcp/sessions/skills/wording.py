@@ -1,9 +1,9 @@
-"""Checks of a skill's text. Figures belong to the evidence, paths to one machine, and orders to
-nobody: what is refused says so.
+"""Checks of a skill's text: it may not contain figures, which belong to the evidence, paths, which
+belong to one machine, or instructions to the reader.
 
-The checks are plain patterns. They do not prove a text harmless; that is why skills are shown as
-reference material and wait for evidence or a person. They keep out what is certainly wrong, and
-teach how to say it.
+The checks are simple patterns. They do not prove a text harmless, so skills are shown as reference
+material and need evidence or a person's decision. They refuse what is certainly wrong, and say how
+to write it.
 """
 
 from __future__ import annotations
@@ -48,44 +48,45 @@ _HIDDEN = re.compile(
 
 
 def problem(text: str) -> tuple[str, str]:
-    """What a text must not hold, and what to write instead; ("", "") for one that is fine."""
+    """Return what is not allowed in a text, and what to write instead; ("", "") if it is fine."""
     wrong = problem_anywhere(text)
     if not wrong[0] and (match := _MEASUREMENT.search(text)):
         return (
-            f"holds a measurement ({_shown(match[0])})",
+            f"contains a measurement ({_shown(match[0])})",
             (
-                "Figures of one machine are kept as evidence, from the nodes. Say when and why it "
-                "is faster, in words."
+                "The nodes already provide the figures as evidence. Say in words when and why it "
+                "is faster."
             ),
         )
     return wrong
 
 
 def problem_anywhere(text: str) -> tuple[str, str]:
-    """What neither a text nor code must hold, as `problem`. Code may hold numbers before names."""
+    """Return what is not allowed in texts or code, like `problem`. Code may contain numbers before
+    names."""
     if match := _HIDDEN.search(text):
-        return f"holds an invisible character (U+{ord(match[0]):04X})", "Write plain text."
+        return f"contains an invisible character (U+{ord(match[0]):04X})", "Write plain text."
     if match := _ORDER.search(text):
         return (
-            f"speaks to its reader instead of about kernels ({_shown(match[0])})",
+            f"addresses the reader instead of describing kernels ({_shown(match[0])})",
             "Describe the pattern, not what a reader should do with tools or instructions.",
         )
     if match := _PATH.search(text):
         return (
-            f"holds a path or an address ({_shown(match[1])})",
-            "Name the thing, not where it lies on one machine.",
+            f"contains a path or an address ({_shown(match[1])})",
+            "Name the thing, not its place on one machine.",
         )
     return "", ""
 
 
 def is_hostile(text: str) -> bool:
-    """Whether a short text hides characters, breaks lines, or speaks to its reader."""
+    """Return whether a short text hides characters, breaks lines, or addresses the reader."""
     return bool(_HIDDEN.search(text) or _ORDER.search(text) or "\n" in text)
 
 
 def check(texts: Mapping[str, str]) -> None:
-    """Title, mechanism and the other texts by name, without code. Raises UsageError naming the
-    field."""
+    """Check title, mechanism and the other texts by name, without code. Raises UsageError naming
+    the field."""
     for name, text in texts.items():
         limit = MAX_TITLE if name == "title" else MAX_TEXT
         if name in ("title", "mechanism") and not text.strip():
@@ -102,7 +103,7 @@ def check(texts: Mapping[str, str]) -> None:
 
 
 def plain_sentences(text: str) -> str:
-    """Those sentences of a text that pass; "" when none does."""
+    """Return the sentences of a text that are allowed, "" when none is."""
     parts = re.split(r"(?<=[.;!?])\s+|\n+", text.strip())
     return " ".join(p for p in parts if p.strip() and not problem(p)[0])
 

@@ -1,1 +1,1 @@
-"""The steps from one schema to the next, run by alembic."""
+"""The migrations from one schema to the next, run by alembic."""

@@ -10,6 +10,6 @@ context.configure(
     target_metadata=metadata,
     version_table=attributes["version_table"],
     render_as_batch=True,
-    transactional_ddl=False,  # no transaction of its own: the caller's covers all versions
+    transactional_ddl=False,  # no own transaction: the caller's covers all versions
 )
 context.run_migrations()

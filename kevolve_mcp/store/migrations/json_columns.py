@@ -1,5 +1,5 @@
-"""What migrations share that give the words in a column of JSON other names. It must go on doing
-what it did when they were written."""
+"""Helpers of migrations that rename words in a JSON column. Their behaviour must not change, since
+old migrations rely on it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from alembic import op
 
 
 def rewrite(name: str, column: str, renamed: Callable[[Any], Any]) -> None:
-    """Give the JSON of one column its present words; rows that hold no old one stay as they are.
-    name: of the table. renamed: a value with its present words."""
+    """Rename words in the JSON of one column; rows without old words are left unchanged. name: the
+    table. renamed: returns a value with the new words."""
     connection = op.get_bind()
     key = sa.inspect(connection).get_pk_constraint(name)["constrained_columns"]
     table = sa.table(name, *map(sa.column, key), sa.column(column, sa.JSON()))
@@ -24,7 +24,7 @@ def rewrite(name: str, column: str, renamed: Callable[[Any], Any]) -> None:
 
 
 def rename_keys(name: str, column: str, names: Mapping[str, str]) -> None:
-    """As `rewrite`, where keys of objects have other names, however deep they stand."""
+    """Rename keys of objects at any depth, as `rewrite`."""
 
     def renamed(value: Any) -> Any:
         if isinstance(value, dict):

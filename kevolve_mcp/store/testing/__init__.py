@@ -1,6 +1,6 @@
 """What every database behind the store must do.
 
-Inherit `StoreConformance` in a test module and say where the store lies:
+Inherit `StoreConformance` in a test module and give the URL of the database:
 
     class TestPostgres(StoreConformance):
         def url(self, home): return "postgresql+psycopg://host/name"
@@ -15,5 +15,5 @@ __all__ = ["StoreConformance"]
 
 
 class StoreConformance(RoundTrips, SessionLife, LeasesAndJobs, SkillHistory):
-    """Inherit and override `url`. Stores of one database may hold rows of other tests: nothing here
-    counts all rows."""
+    """The conformance tests: inherit and override `url`. The database may contain rows of other
+    tests, so no test counts all rows."""

@@ -1,4 +1,4 @@
-"""What is put comes back, and what does not belong together is refused."""
+"""Stored values come back unchanged, and inconsistent values are refused."""
 
 from __future__ import annotations
 

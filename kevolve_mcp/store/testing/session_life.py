@@ -29,8 +29,7 @@ from .suite import Suite
 
 class SessionLife(Suite):
     def test_spent_is_derived_from_rows(self, tmp_path: Path) -> None:
-        """Evaluations count where a node has them; what confirms the winner comes on top of the
-        budget."""
+        """Evaluations of nodes count; confirming the winner is not charged to the budget."""
         checked, task = sample_candidate("c"), sample_task()
         with self.store(tmp_path) as store:
             session = opened(store).id
@@ -66,7 +65,7 @@ class SessionLife(Suite):
             other = store.asks.add(session, EXPAND, "", author=AuthorId("you"), lease_s=60)
             clock.now += 20
             store.jobs.start("evaluate", session, {"ask": first.seq})
-            clock.now += 10  # of which 8 were the evaluation's own; the rest it waited
+            clock.now += 10  # 8 of them evaluating, the rest waiting
             store.nodes.add(session, new_node(store, "a", evaluation=slow, ask=first.seq))
             assert round(store.sessions.spent(session).seconds, 6) == 28
             clock.now += 3600

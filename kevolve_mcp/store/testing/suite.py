@@ -1,4 +1,4 @@
-"""Where the store of a suite lies."""
+"""The store of a suite."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Suite:
     """Override `url`."""
 
     def url(self, home: Path) -> str:
-        """The URL for `Store.open`."""
+        """Return the URL for `Store.open`."""
         return ""
 
     def store(self, home: Path, clock: Clock | None = None) -> Store:
-        """An open store."""
+        """Return an open store."""
         return Store.open(home, self.url(home), clock=clock or Clock())

@@ -1,4 +1,4 @@
-"""Authors: those who answer asks. `choose_author` gives the one that `--author` names: the offline
+"""Authors, which answer asks. `choose_author` returns the one that `--author` names: the offline
 author, a language model, or any command; third parties register under "kevolve.authors"."""
 
 from kevolve_mcp.synthesis.ask import (

@@ -1,8 +1,9 @@
-"""What an author that writes text has answered: a candidate file and the words around it. Pure.
+"""Reading the answer of an author that writes text: a candidate file and the words around it; pure
+functions.
 
-Models answer in many shapes: one JSON object, a JSON block before a Python block, or prose with a
-fenced block. All of them are understood; what cannot be used is refused with the reason, in words
-that the author can fix it by.
+Models answer in many forms: one JSON object, a JSON block before a Python block, or prose with a
+fenced block. All of them are understood; an unusable answer is refused with a reason that tells the
+author how to fix it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from harness.types import Candidate, CandidateError
 from kevolve_mcp.search.node import MOST_PREDICTED
 
-# the name without which a file is not in the language
+# the name that a file in the language must use
 MARKS = {"cpp": "load_cpp", "cuda": "load_cuda", "triton": "triton"}
 _FENCE = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)\n"
@@ -35,12 +36,13 @@ _LABELS = {
 
 
 class InvalidAnswer(ValueError):
-    """The message says what is wrong and what is accepted; it is shown to the author."""
+    """An unusable answer. The message is shown to the author: what is wrong and what is
+    accepted."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """What accompanies a candidate. predicted_speedup: as in Proposal."""
+    """The words that accompany a candidate. predicted_speedup: as in Proposal."""
 
     hypothesis: str = ""
     predicted_speedup: float | None = None
@@ -49,14 +51,14 @@ class Words:
 
 @dataclass(frozen=True)
 class Written:
-    """A candidate file that is worth an evaluation, and its words."""
+    """A candidate file worth an evaluation, and its words."""
 
     source: str
     words: Words
 
 
 def read_answer(text: str, language: str) -> Written:
-    """The candidate in a model's text. Raises InvalidAnswer."""
+    """Return the candidate in a model's text. Raises InvalidAnswer."""
     text = _THINKING.sub("", text).strip()
     if not text:
         raise InvalidAnswer(
@@ -78,8 +80,8 @@ def read_answer(text: str, language: str) -> Written:
 
 
 def words(data: Mapping[str, Any]) -> Words:
-    """The known fields of a JSON object, with what cannot be a hypothesis, a speed-up or a
-    rationale left out."""
+    """Return the known fields of a JSON object, without values that cannot be a hypothesis, a
+    speed-up or a rationale."""
     return Words(
         _text(data.get("hypothesis")),
         _speedup(data.get("predicted_speedup")),
@@ -88,7 +90,7 @@ def words(data: Mapping[str, Any]) -> Words:
 
 
 def check_source(source: str, language: str) -> None:
-    """Whether a text is worth an evaluation: Python with an entry point, in the language. Raises
+    """Check that a text is worth an evaluation: Python with an entry point, in the language. Raises
     InvalidAnswer."""
     try:
         tree = ast.parse(source)
@@ -120,7 +122,7 @@ def check_source(source: str, language: str) -> None:
 
 
 def _names(tree: ast.Module) -> set[str]:
-    """Everything that is imported or called by name."""
+    """All names that are imported or called."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -138,8 +140,8 @@ def _names(tree: ast.Module) -> set[str]:
 
 
 def _json_object(text: str) -> tuple[dict[str, Any], str]:
-    """The answer's JSON object, {} without one, and the text without it. One that stands outside a
-    Python block counts."""
+    """The answer's JSON object, {} without one, and the text without it. Only one outside a Python
+    block counts."""
     for match in _FENCE.finditer(text):
         if (
             match["info"].strip().lower() in ("json", "")
@@ -160,7 +162,7 @@ def _json_object(text: str) -> tuple[dict[str, Any], str]:
 
 def _decoded(text: str) -> dict[str, Any] | None:
     try:
-        # models leave line breaks in strings as they are
+        # models leave unescaped line breaks in strings
         data = json.JSONDecoder(strict=False).decode(text)
     except ValueError:
         return None
@@ -168,8 +170,8 @@ def _decoded(text: str) -> dict[str, Any] | None:
 
 
 def _best_block(blocks: list[tuple[str, str]], text: str) -> str | None:
-    """The block that most looks like a candidate file; the whole text where there is no block and
-    it is one."""
+    """The block that looks most like a candidate file; without blocks the whole text, if it is
+    one."""
     python = [body for info, body in blocks if info in ("python", "py", "python3", "")]
     whole = [
         body
@@ -206,8 +208,8 @@ def _text(value: object) -> str:
 
 
 def _speedup(value: object) -> float | None:
-    """1.2, "1.2", "1.2x", "about 1.2×"; None for anything that is no factor, or too
-    large for a forecast."""
+    """A factor from 1.2, "1.2", "1.2x" or "about 1.2×"; None for anything else, or too large for a
+    forecast."""
     if isinstance(value, str):
         match = re.search(r"\d+(?:\.\d+)?", value)
         value = float(match[0]) if match and "%" not in value else None

@@ -1,4 +1,4 @@
-"""The author: whoever applies the universal operator O to an ask."""
+"""The author, which applies the universal operator O to an ask."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from kevolve_mcp.synthesis.ask import AskContext
 
 @dataclass(frozen=True)
 class Cost:
-    """What writing something used. tokens: read and written together, as the provider counts
-    them."""
+    """The cost of writing. tokens: input and output together, as the provider counts them."""
 
     tokens: int = 0
     usd: float = 0.0
@@ -34,9 +33,8 @@ FREE = Cost()
 
 @dataclass(frozen=True)
 class Proposal:
-    """The answer to an ask, in the arguments of kernel_submit. predicted_speedup: of F against the
-    (first) parent, 1.2 = 20 % faster; None when the author does not predict. cost: what it took,
-    failed tries included."""
+    """The answer to an ask, as the arguments of kernel_submit. predicted_speedup: F against the
+    first parent's, 1.2 = 20 % faster; None without a prediction. cost: includes failed tries."""
 
     source: str
     language: str
@@ -47,21 +45,20 @@ class Proposal:
 
 
 class Exhausted(Conflict):
-    """The author has nothing left to propose for this ask; the hint says what would give it
-    more."""
+    """The author has nothing left to propose for this ask; the hint says what would help."""
 
     code = "author_exhausted"
 
 
 class AuthorError(KEvolveError):
-    """This time there is no proposal; the same ask may be answered when it is put again. cost: what
-    was used up all the same.
+    """There is no proposal this time; the same ask may be answered on a retry. cost: what was used
+    nevertheless.
 
     AuthorError
-    ├── AuthorUnusable      asking again is pointless until somebody fixes it: no key, unknown
+    ├── AuthorUnusable      a retry is pointless until the user fixes the cause: no key, unknown
     │                       model, no such program
-    ├── AuthorUnavailable   the provider did not answer for as long as was waited: resuming later
-    │                       may succeed
+    ├── AuthorUnavailable   the provider did not answer within the waiting time: resuming later may
+    │                       succeed
     └── BudgetSpent         what is left of the session's tokens, money or time does not pay for a
                             proposal
     """
@@ -89,21 +86,21 @@ class BudgetSpent(AuthorError, Conflict):
 
 
 class Author(ABC):
-    """Answers asks.
+    """An author answers asks.
 
-    Concurrency: `propose` may be awaited for several asks at once; an author keeps no state that a
-    repeated call would need, so the same ask gives the same kind of answer after a restart.
+    Concurrency: `propose` may be awaited for several asks at once. An author keeps no state that a
+    repeated call would need, so the same ask gets the same kind of answer after a restart.
     Ownership: `close` releases what the author opened and may be called twice. Failure: Exhausted
     when nothing is left; other KEvolveErrors are reported and the ask stays open. A proposal
-    carries a whole candidate file; whether it is right is decided by evaluation, never by the
-    author.
+    contains a whole candidate file; the evaluation, never the author, decides whether it is
+    correct.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     async def propose(self, ask: AskContext) -> Proposal:
-        """The next candidate for this ask. Raises Exhausted."""
+        """Propose the next candidate for this ask. Raises Exhausted."""
 
     async def close(self) -> None:
         """Release connections and processes; nothing by default."""
@@ -111,9 +108,9 @@ class Author(ABC):
 
 
 def starting_kernel(ask: AskContext) -> Proposal | None:
-    """The answer to an ask of role "start": the kernel that it brings, as it is. None for every
-    other ask."""
+    """Return the answer to an ask of role "start", which is its own kernel unchanged; None for
+    other asks."""
     if ask.role != "start" or ask.start is None:
         return None
     why = f"{ask.start.origin}. {ask.start.note}".strip()
-    return Proposal(ask.start.source, ask.language, "the starting kernel as it is", None, why)
+    return Proposal(ask.start.source, ask.language, "the starting kernel unchanged", None, why)

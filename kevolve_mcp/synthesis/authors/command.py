@@ -1,5 +1,5 @@
 """An author that runs a command, such as an agent program: one stateless run per ask, in a folder
-that holds the context."""
+with the context."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAIL = 256 * 1024
 
 
 class Transcript:
-    """Bytes as they come; `save` writes them. Never holds more than HEAD + 2 * TAIL bytes."""
+    """The output of a run, of which at most HEAD + 2 * TAIL bytes are held; `save` writes it."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -52,18 +52,18 @@ class Transcript:
             self._dropped += over
 
     def text(self) -> str:
-        """All that is kept, the gap marked."""
+        """Return what is held, with the gap marked."""
         self._cut()
         gap = f"\n[… {self._dropped:,} bytes left out …]\n".encode() if self._dropped else b""
         return (bytes(self._head) + gap + bytes(self._tail)).decode(errors="replace")
 
     def last_line(self, limit: int = 200) -> str:
-        """The last line that says anything; "" without one."""
+        """Return the last line that is not empty, "" without one."""
         lines = [line.strip() for line in self.text().splitlines() if line.strip()]
         return lines[-1][:limit] if lines else ""
 
     def save(self, folder: Path, name: str, heading: str) -> Path:
-        """Into folder/name.log, or name-2.log where that is taken; the path."""
+        """Write it to folder/name.log, or name-2.log if that exists; return the path."""
         folder.mkdir(parents=True, exist_ok=True)
         number, path = 1, folder / f"{name}.log"
         while path.exists():
@@ -74,7 +74,7 @@ class Transcript:
 
 
 LIMIT_S = 600.0  # of one run
-# also when the session's time is nearly up: it is in the middle of an ask that was given out
+# also when the session's time is nearly up, since the ask was already given out
 LEAST_S = 5.0
 NO_SUCH_COMMAND = 127  # of /bin/sh
 STOP_S = 5.0
@@ -90,10 +90,10 @@ class CommandAuthor(Author):
     """`--author "cmd: COMMAND"`: COMMAND is a line for /bin/sh, run in a fresh folder that
     `scratch` fills.
 
-    It is not confined: it is a program of the user's own choice, and it runs with the user's
-    rights, environment and keys. It ends with everything it started when it has answered, when its
-    time is up, when the run is cancelled, and when this process is killed. Whatever it printed is
-    kept under `transcripts`. What it used is known only where answer.json says so.
+    It is not confined: the user chose it, and it runs with the user's rights, environment and keys.
+    It ends, with all processes it started, when it has answered, when its time is up, when the run
+    is cancelled, and when this process is killed. Its output is kept under `transcripts`. Its cost
+    is known only if answer.json states it.
     """
 
     name = "cmd"
@@ -108,18 +108,20 @@ class CommandAuthor(Author):
         limit_s: float = LIMIT_S,
         listen: Callable[[str], None] | None = None,
     ) -> None:
-        """Raises UsageError for an empty command, AuthorUnusable where its program is missing.
+        """Create the author. Raises UsageError for an empty command, AuthorUnusable where its
+        program is missing.
 
         Args:
-            transcripts: The folder that keeps them, one folder per session; None keeps none.
-            kevolve: What starts KEvolve's command line, which is then on the command's PATH.
-            guide: How a candidate is tried with it; see `scratch.fill`.
-            limit_s: Of one run.
-            listen: Hears what a reader should know.
+            command: The line for /bin/sh.
+            transcripts: The folder for transcripts, one folder per session; None keeps none.
+            kevolve: The command that starts KEvolve's command line, put on the command's PATH.
+            guide: How to try a candidate with it; see `scratch.fill`.
+            limit_s: The time limit of one run.
+            listen: Called with remarks for the user.
         """
         self._command = command.strip()
         if not self._command:
-            raise UsageError("the author cmd: names no command", "", _another("cmd: my-agent …"))
+            raise UsageError("the author cmd: has no command", "", _another("cmd: my-agent …"))
         self._check_program()
         self._transcripts = transcripts
         self._kevolve, self._guide = tuple(kevolve), guide
@@ -167,7 +169,7 @@ class CommandAuthor(Author):
         ended = _ended(run)
         if not source.strip():
             last = (
-                f"; it said last: {run.transcript.last_line()}"
+                f"; its last line: {run.transcript.last_line()}"
                 if run.transcript.last_line()
                 else ""
             )
@@ -181,9 +183,9 @@ class CommandAuthor(Author):
                 f"the command's {scratch.CANDIDATE} cannot be used ({ended}): {error}", kept, cost
             ) from None
         if complaint:
-            self._listen(f"{ask.id}: {complaint}; the candidate is taken without it")
+            self._listen(f"{ask.id}: {complaint}; the candidate is used without it")
         if run.status != 0:
-            self._listen(f"{ask.id}: the command {ended}; the candidate that it wrote is taken")
+            self._listen(f"{ask.id}: the command {ended}; its candidate is used")
         said = words(data)
         return Proposal(
             source, ask.language, said.hypothesis, said.predicted_speedup, said.rationale, cost
@@ -210,12 +212,12 @@ class CommandAuthor(Author):
                 await _let_go(process)
 
     def _keep(self, ask: AskContext, run: _Run) -> str:
-        """Save the transcript; where it lies, as a hint."""
+        """Save the transcript; return a hint with its path."""
         if self._transcripts is None:
             return ""
         heading = f"# {self._command}\n# {ask.session} {ask.id}: {_ended(run)}"
         path = run.transcript.save(self._transcripts / ask.session, ask.id, heading)
-        return f"What it printed: {path}"
+        return f"Its output: {path}"
 
     def _prepare(self, base: Path, folder: Path, ask: AskContext, limit_s: float) -> None:
         folder.mkdir()
@@ -223,8 +225,7 @@ class CommandAuthor(Author):
         scratch.programs(base / "bin", self._kevolve)
 
     def _check_program(self) -> None:
-        """A first word that is plainly a program's name must be one; anything cleverer is for the
-        shell to find out."""
+        """Check a first word that is plainly a program's name; the shell handles anything else."""
         first = self._command.split()[0]
         if (
             re.fullmatch(r"[\w.+-]+", first)
@@ -240,7 +241,7 @@ class CommandAuthor(Author):
 
 
 async def _let_go(process: Process) -> None:
-    """End it with all it started: the supervisor kills them when its stdin closes."""
+    """End the run: the supervisor kills all its processes when its stdin closes."""
     if process.stdin is not None:
         with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             await process.stdin.aclose()
@@ -258,7 +259,7 @@ def _ended(run: _Run) -> str:
 
 
 def _cost(data: dict[str, Any]) -> Cost:
-    """What answer.json says; anything that is no count of tokens or dollars is none."""
+    """The cost in answer.json; values that are not counts of tokens or dollars are ignored."""
     tokens, usd = data.get("tokens"), data.get("usd")
     counted = (
         int(tokens)
@@ -274,14 +275,15 @@ def _cost(data: dict[str, Any]) -> Cost:
 
 
 def _check_counted(data: dict[str, Any], allowance: AskAllowance, cost: Cost) -> None:
-    """A limit that nothing is counted against is no limit. Raises AuthorUnusable."""
+    """Check that each limited cost is reported, or the limit would have no effect. Raises
+    AuthorUnusable."""
     for name in ("tokens", "usd"):
         if getattr(allowance, name) is not None and name not in data:
             raise AuthorUnusable(
-                f"the session limits {name}, and the command does not say in {scratch.ANSWER} how "
-                "many it used",
-                f'Let it write "{name}" there, or limit the run by evaluations and minutes and the '
-                "command by its own options.",
+                f"the session limits {name}, but the command does not report in {scratch.ANSWER} "
+                "how many it used",
+                f'Let it write "{name}" there, or limit the run by evaluations and minutes, and '
+                "the command by its own options.",
                 cost,
                 Action("give", setting="limits"),
             )

@@ -26,16 +26,16 @@ from .base import Author, Exhausted, Proposal, starting_kernel
 
 
 class OfflineAuthor(Author):
-    """Answers by role: a start as it is; tune through the parameter search; crossover by mixing
-    parameters; improve, repair and draft by structure switches and by skills not tried yet;
-    improve, for a parent whose parameters nobody has varied, by those first. When a role has
-    nothing left it varies the parents' parameters, then the best node's, and says so; then it
-    raises Exhausted. Stateless: all it knows stands in the ask."""
+    """An author without a model. It answers by role: start with the kernel unchanged; tune by
+    parameter search; crossover by mixing parameters; improve, repair and draft by structure
+    switches and untried skills; improve first varies parameters of a parent where nobody has. When
+    a role has nothing left, it varies the parameters of the parents, then of the best node, and
+    says so; then it raises Exhausted. It is stateless: all it knows is in the ask."""
 
     name = "offline"
 
     def __init__(self, skills: Sequence[Skill] | None = None) -> None:
-        """skills: those to instantiate; None for the built-in ones."""
+        """Create the author. skills: those to instantiate; None for the built-in ones."""
         self._skills = skills
 
     async def propose(self, ask: AskContext) -> Proposal:
@@ -43,7 +43,7 @@ class OfflineAuthor(Author):
         return await anyio.to_thread.run_sync(self.answer, ask)
 
     def answer(self, ask: AskContext) -> Proposal:
-        """`propose` without an event loop."""
+        """Answer an ask: `propose` without an event loop."""
         if (start := starting_kernel(ask)) is not None:
             return start
         order = {
@@ -65,8 +65,8 @@ class OfflineAuthor(Author):
         raise Exhausted(
             f"nothing is left for {ask.role} ask {ask.id}: all TUNABLES choices and matching "
             "skills were tried",
-            "Finish the session, submit a kernel with more TUNABLES or another structure, or let "
-            "a model write the next one.",
+            "Finish the session, submit a kernel with more TUNABLES or another structure, or let a "
+            "model write the next one.",
         )
 
     def _tuned(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
@@ -87,8 +87,8 @@ class OfflineAuthor(Author):
         return None
 
     def _first_tuned(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
-        """Parameters of parents that have one point so far: what all of them together can do is the
-        first thing to know."""
+        """Parameters of parents of which only one point is known: their joint effect comes
+        first."""
         known = [(short(row.structure), short(row.candidate)) for row in ask.history]
 
         def varied(parent: ParentView) -> bool:
@@ -101,7 +101,7 @@ class OfflineAuthor(Author):
         return self._tuned(ask, [parent for parent in parents if not varied(parent)])
 
     def _switched(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
-        """Another value of the structure switches, the fewest changes first."""
+        """Other values of the structure switches, the fewest changes first."""
         for parent in parents:
             candidate = Candidate(parent.source, ask.language)
             try:
@@ -151,8 +151,8 @@ class OfflineAuthor(Author):
         return None
 
     def _crossed(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
-        """Parents of one structure mix their PARAMS; else the better one's structure takes over the
-        other's shared values."""
+        """A mix of PARAMS for parents of one structure; otherwise the better one's structure with
+        the shared values of the other."""
         ranked = sorted(parents, key=lambda p: -(p.fitness or 0.0))
         for kept, other in itertools.pairwise(ranked):
             candidate = Candidate(kept.source, ask.language)
@@ -205,8 +205,8 @@ def _untried(
 
 
 def _ahead(ask: AskContext) -> int:
-    """How many asks before this one have no node yet, judged by their numbers; what nobody will
-    answer counts along."""
+    """The number of earlier asks without a node, judged by their numbers; asks that nobody will
+    answer are included."""
     number = ask.id.removeprefix("a")
     return max(0, int(number) - 1 - len(ask.history)) if number.isdigit() else 0
 

@@ -1,5 +1,4 @@
-"""What tokens cost: the user's figures, or the price table that pydantic-ai carries; never a
-guess."""
+"""The price of tokens: the user's figures, or the price table of pydantic-ai; never a guess."""
 
 from __future__ import annotations
 
@@ -7,11 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 MILLION = 1_000_000
-_USUAL_INPUT = 10_000  # tokens of one ask: some models are dearer for very long ones
+_USUAL_INPUT = 10_000  # tokens of one ask: some models charge more for very long ones
 
 
 class Usage(Protocol):
-    """What a request used; cached tokens are part of input_tokens."""
+    """The tokens that a request used; cached tokens are part of input_tokens."""
 
     @property
     def input_tokens(self) -> int: ...
@@ -22,8 +21,8 @@ class Usage(Protocol):
 
 @dataclass(frozen=True)
 class Prices:
-    """US dollars per million tokens. listed: (model, provider) where the price table is to be asked
-    for what a request cost, since it knows of cached tokens and of dearer long inputs; None where
+    """US dollars per million tokens. listed: (model, provider) to look up a request's cost in the
+    price table, which knows discounts for cached tokens and surcharges for long inputs; None where
     the user gave the figures."""
 
     per_input: float
@@ -31,25 +30,25 @@ class Prices:
     listed: tuple[str, str] | None = None
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """By the plain figures."""
+        """Return the cost by the figures per million tokens."""
         return (input_tokens * self.per_input + output_tokens * self.per_output) / MILLION
 
     def usd_of(self, usage: Usage) -> float:
-        """What a finished request cost."""
+        """Return the cost of a finished request."""
         if self.listed is not None:
             from genai_prices import calc_price
 
             try:
                 model, provider = self.listed
                 return float(calc_price(usage, model, provider_id=provider).total_price)
-            # the table has a price for this model, but not for this use of it
+            # the table has a price for this model, but not for this kind of use
             except (LookupError, ValueError):
                 pass
         return self.usd(usage.input_tokens, usage.output_tokens)
 
     def output_for(self, usd: float, input_tokens: int) -> int | None:
-        """How many tokens may be written for `usd` after reading so many; below 0 where reading
-        alone is dearer; None: any."""
+        """Return how many output tokens `usd` pays for after the input; negative where the input
+        alone costs more; None for any number."""
         left = usd - self.usd(input_tokens, 0)
         if self.per_output <= 0:
             return None if left >= 0 else -1
@@ -57,7 +56,7 @@ class Prices:
 
 
 def listed_prices(model: str, provider: str) -> Prices | None:
-    """From the price table; None where it does not know the model."""
+    """Return prices from the price table, None where it does not know the model."""
     from genai_prices import Usage as Used
     from genai_prices import calc_price
 

@@ -1,5 +1,5 @@
-"""Models by name, through pydantic-ai, what their failures mean, and how long to
-wait after one. pydantic-ai is imported when a model is first needed."""
+"""Models by name, through pydantic-ai, what their failures mean, and how long to wait after one.
+pydantic-ai is imported when a model is first needed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-SHOWN = 300  # characters of a provider's own words
+SHOWN = 300  # characters of a provider's message that are shown
 
 FaultKind = Literal["passing", "slow", "permanent", "refused"]
 
 
 @dataclass(frozen=True)
 class ModelName:
-    """ "openai:gpt-5". base_url: an OpenAI-compatible server that serves it; "" for the provider
-    itself."""
+    """A model such as "openai:gpt-5". base_url: an OpenAI-compatible server that serves it; "" for
+    the provider itself."""
 
     provider: str
     model: str
@@ -39,20 +39,20 @@ class ModelName:
 
     @classmethod
     def parse(cls, name: str, base_url: str = "") -> ModelName:
-        """Raises UsageError naming what is accepted."""
+        """Parse a name. Raises UsageError naming what is accepted."""
         provider, _, model = name.partition(":")
         if provider not in KEYS or not model.strip():
             raise UsageError(
-                f"{name!r} names no model", f"Accepted: {', '.join(f'{p}:MODEL' for p in KEYS)}."
+                f"{name!r} is not a model", f"Accepted: {', '.join(f'{p}:MODEL' for p in KEYS)}."
             )
         if base_url and provider != "openai":
             raise UsageError(
-                f"a server's URL goes with openai:MODEL, not with {provider}",
-                "The server must speak OpenAI's chat completions.",
+                f"a server's URL can only be used with openai:MODEL, not with {provider}",
+                "The server must support OpenAI's chat completions API.",
             )
         if base_url and not base_url.startswith(("http://", "https://")):
             raise UsageError(
-                f"{base_url!r} is no URL of a server",
+                f"{base_url!r} is not the URL of a server",
                 "",
                 Action("give", setting="base_url", value="http://localhost:8000/v1"),
             )
@@ -64,9 +64,9 @@ class ModelName:
 
 @dataclass(frozen=True)
 class Fault:
-    """kind: "passing" (wait and try again), "slow" (the same, but the request may have been paid
-    for), "permanent" (fix it first), "refused" (the answer was withheld: another try may differ).
-    after_s: how long the provider asked to wait."""
+    """A failed request. kind: "passing" (wait and try again), "slow" (the same, but the request may
+    have been billed), "permanent" (fix it first), "refused" (the answer was withheld: another try
+    may differ). after_s: how long the provider asked to wait."""
 
     kind: FaultKind
     message: str
@@ -75,17 +75,17 @@ class Fault:
 
 
 def open_model(name: ModelName) -> Model:
-    """The model, not yet connected. Raises Unavailable without the extra, AuthorUnusable without a
-    key."""
+    """Return the model, not yet connected. Raises Unavailable without the extra, AuthorUnusable
+    without a key."""
     try:
         if name.base_url:
             from pydantic_ai.models.openai import OpenAIChatModel
             from pydantic_ai.profiles.openai import OpenAIModelProfile
             from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-            # max_tokens: every server knows it
+            # max_tokens: every server supports it
             profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
-            # no key of another service is sent there
+            # a key of another service must not be sent there
             key = os.environ.get(API_KEY) or "none"
             provider = OpenAICompatibleProvider(
                 "openai-compatible", base_url=name.base_url, api_key=key, profile=profile
@@ -116,13 +116,13 @@ def _check_key(name: ModelName) -> None:
         raise AuthorUnusable(
             f"{name.provider} needs a key, and the environment variable "
             f"{' or '.join(KEYS[name.provider])} is not set",
-            f"export {first}=…; keys are read from the environment only, never from arguments or "
+            f"export {first}=…; keys are only read from the environment, never from arguments or "
             "files.",
         )
 
 
 def fault(error: Exception, name: ModelName) -> Fault | None:
-    """What a failed request means; None for an exception that is none of the provider's."""
+    """Return what a failed request means, None for an exception that is not the provider's."""
     from pydantic_ai import exceptions as e
 
     said = _said(error)
@@ -140,7 +140,7 @@ def fault(error: Exception, name: ModelName) -> Fault | None:
             "Top it up, then resume.",
         )
     if isinstance(error, e.ModelNotFoundError):
-        return Fault("permanent", f"{name} is not known there: {said}", _name_hint(name))
+        return Fault("permanent", f"the provider does not know {name}: {said}", _name_hint(name))
     if isinstance(error, e.ModelContextWindowExceededError):
         return Fault(
             "permanent",
@@ -155,7 +155,7 @@ def fault(error: Exception, name: ModelName) -> Fault | None:
             f"{name} rejected the request: {said}",
             "See docs/authors.md for what is sent.",
         )
-    # rate limits, overload, failures, lost connections, and what has no name yet
+    # rate limits, overload, failures, lost connections, and unknown errors
     if isinstance(error, e.ModelAPIError):
         return Fault("passing", f"{name}: {said}", _reach_hint(name), after)
     if isinstance(error, e.UserError):
@@ -164,7 +164,7 @@ def fault(error: Exception, name: ModelName) -> Fault | None:
 
 
 def _said(error: Exception) -> str:
-    """The provider's words, shortened, without any key of this environment."""
+    """The provider's message, shortened, without any key of this environment."""
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else None
@@ -180,26 +180,26 @@ def _said(error: Exception) -> str:
 
 def _key_hint(name: ModelName) -> str:
     keys = API_KEY if name.base_url else " or ".join(KEYS[name.provider])
-    return f"Set {keys} to a key that may use this model, then resume."
+    return f"Set {keys} to a key with access to this model, then resume."
 
 
 def _name_hint(name: ModelName) -> str:
     if name.base_url:
-        return f"{name.base_url}/models lists what is served there; the URL usually ends in /v1."
-    return f"Use the model's name as {name.provider} writes it, e.g. in its list of models."
+        return f"{name.base_url}/models lists the models served; the URL usually ends in /v1."
+    return f"Use the model's name as in {name.provider}'s list of models."
 
 
 def _reach_hint(name: ModelName) -> str:
     where = name.base_url or name.provider
-    return f"See whether {where} can be reached and is in order, then resume."
+    return f"Check that {where} is reachable and working, then resume."
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """Exponential with jitter: the n-th failure in a row waits between half and all of
-    min(first_s * 2**(n-1), longest_s), or as long as the provider asked for. patience_s: how long a
-    provider may keep failing before the author gives up, and stranger_patience_s: one that has not
-    answered once."""
+    """Exponential backoff with jitter: after the n-th failure in a row the pause is between half
+    and all of min(first_s * 2**(n-1), longest_s), or as long as the provider asked for. patience_s:
+    how long a provider may keep failing before the author gives up; stranger_patience_s: the same
+    for one that has never answered."""
 
     first_s: float = 1.0
     longest_s: float = 60.0
@@ -209,7 +209,7 @@ class Backoff:
     def pause(
         self, failures: int, random_source: random.Random, retry_after: float | None = None
     ) -> float:
-        """Seconds to wait after so many failures in a row (1 or more). retry_after: the provider's
-        Retry-After."""
+        """Return the seconds to wait after this many failures in a row (1 or more). retry_after:
+        the provider's Retry-After."""
         whole = min(self.first_s * 2.0 ** min(failures - 1, 30), self.longest_s)
         return max(retry_after or 0.0, random_source.uniform(whole / 2, whole))

@@ -2,8 +2,8 @@
 their documentation describes running them without a person, and those of the entry point group
 "kevolve.authors".
 
-The vendors' commands change with their programs' releases; `--author "cmd: …"` with a command of
-one's own always works.
+The vendors' commands change with their programs' releases; `--author "cmd: …"` with the user's own
+command always works.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .providers import KEYS, ModelName
 
 PROMPT = (
     "Read README.md and do what it says: read ask.md, then write candidate.py and answer.json into "
-    "this folder. Work only in this folder and ask nothing back."
+    "this folder. Work only in this folder and ask no questions."
 )
 
-# Each may read and write files of its folder; what runs programs is limited to kevolve where the
-# program can say so.
+# Each may read and write files of its folder; where the program has an option for it, it may only
+# run kevolve.
 VENDORS: Mapping[str, str] = {
     "claude": (
         f'claude -p "{PROMPT}" --permission-mode acceptEdits --allowedTools '
@@ -46,11 +46,11 @@ _COMMAND = f"{CommandAuthor.name}:"
 
 @dataclass(frozen=True)
 class AuthorOptions:
-    """What a run tells its author; each takes what concerns it. skills: whether the offline author
-    may instantiate skills. base_url, price_in, price_out (US dollars per million tokens): of a
-    model. limit_s: of one request or run, None for the author's own. transcripts, kevolve, guide:
-    of a command, see CommandAuthor. usd_capped: whether the run limits money. listen: hears what a
-    reader should know."""
+    """The options of a run for its author; each author uses those that concern it. skills: whether
+    the offline author may instantiate skills. base_url, price_in, price_out (US dollars per million
+    tokens): for models. limit_s: of one request or run, None for the author's default. transcripts,
+    kevolve, guide: for commands, see CommandAuthor. usd_capped: whether the run limits money.
+    listen: called with remarks for the user."""
 
     skills: bool = True
     base_url: str = ""
@@ -65,8 +65,7 @@ class AuthorOptions:
 
 
 def author_names() -> tuple[str, ...]:
-    """All names that `choose_author` accepts, sorted; MODEL and COMMAND stand for what the user
-    fills in."""
+    """Return all names that `choose_author` accepts, sorted; MODEL and COMMAND are placeholders."""
     models = (f"{provider}:MODEL" for provider in KEYS)
     return tuple(
         sorted(
@@ -82,13 +81,13 @@ def author_names() -> tuple[str, ...]:
 
 
 def choose_author(name: str, options: AuthorOptions | None = None) -> Author:
-    """The author that `--author` names. Raises NotFound for an unknown one, UsageError for options
-    that do not go with it, and what its constructor raises."""
+    """Return the author that `--author` names. Raises NotFound for an unknown one, UsageError for
+    options that it does not take, and what its constructor raises."""
     o = options or AuthorOptions()
     is_model = name.partition(":")[0] in KEYS
     if not is_model and (o.base_url or o.price_in is not None or o.price_out is not None):
         raise UsageError(
-            f"a server's URL and prices are for models, not for {name!r}",
+            f"a server's URL and prices only apply to models, not to {name!r}",
             "",
             Action("give", "names one", setting="author", value="openai:MODEL"),
         )
@@ -115,15 +114,15 @@ def choose_author(name: str, options: AuthorOptions | None = None) -> Author:
 
 
 def make_author(name: str, **options: Any) -> Author:
-    """The author of that plain name, built in or of a third party; options go to its constructor.
-    Raises NotFound for an unknown name, UsageError when a third-party entry point does not give an
-    Author."""
+    """Create the author of a plain name, built-in or from a third party; options go to its
+    constructor. Raises NotFound for an unknown name, UsageError when a third-party entry point does
+    not give an Author."""
     factory: Callable[..., Any] | None = OfflineAuthor if name == OfflineAuthor.name else None
     if factory is None:
         entries = [e for e in entry_points(group=GROUP) if e.name == name]
         if not entries:
             raise NotFound(
-                f"no author is called {name!r}", f"Known authors: {', '.join(author_names())}."
+                f"there is no author {name!r}", f"Known authors: {', '.join(author_names())}."
             )
         factory = entries[0].load()
     author = factory(**options)

@@ -1,5 +1,4 @@
-"""The folder in which a command answers an ask: the context as files, and what is to be written
-into it."""
+"""The folder in which a command answers an ask: the context as files, and the files to write."""
 
 from __future__ import annotations
 
@@ -21,21 +20,24 @@ ANSWER = "answer.json"
 _README = """\
 # Write one faster kernel
 
-KEvolve searches for a faster implementation of the task in `task.py` and asks for its next candidate. Read `ask.md` first.
+KEvolve searches for a faster implementation of the task in `task.py` and asks for its next
+candidate. Read `ask.md` first.
 
 | file | what it is |
 | --- | --- |
 | `ask.md` | the request: goal, machine, parents with their diagnosis, what was tried, what is known, the rules of the format |
-| `task.py` | the reference that the kernel must equal |
+| `task.py` | the reference whose results the kernel must match |
 {files}
 ## Write
 
-* `{candidate}`: the whole candidate file, with class ModelNew (or `def kernel`), in the language {language}{mark}.
-* `{answer}`, optional: `{{"hypothesis": "the one change and why it is faster", "predicted_speedup": 1.2, "rationale": "…"}}`;
-  `"tokens"` and `"usd"` may say what writing it used.
+* `{candidate}`: the whole candidate file, with class ModelNew (or `def kernel`), in the language
+  {language}{mark}.
+* `{answer}`, optional:
+  `{{"hypothesis": "the one change and why it is faster", "predicted_speedup": 1.2, "rationale": "…"}}`;
+  `"tokens"` and `"usd"` may state the cost of writing it.
 
-What stands there when the command ends, or when its {seconds:.0f} seconds are up, is submitted as the answer to {ask} of session
-{session}: the calls of tools that `ask.md` mentions are not for you to make.
+When the command ends, or after {seconds:.0f} seconds, these files are submitted as the answer to
+{ask} of session {session}. Do not make the tool calls that `ask.md` mentions.
 """  # noqa: E501
 
 
@@ -43,8 +45,8 @@ def fill(folder: Path, ask: AskContext, limit_s: float, guide: str = "") -> None
     """Write the files of the ask into the empty folder.
 
     Args:
-        guide: What is added to its README: how to try a candidate. May name the {language}, the
-            {target} and the {session}.
+        guide: Added to its README: how to try a candidate. May contain {language}, {target} and
+            {session}.
     """
     listed = []
     (folder / "ask.md").write_text(ask.text, encoding="utf-8")
@@ -64,8 +66,8 @@ def fill(folder: Path, ask: AskContext, limit_s: float, guide: str = "") -> None
     if template:
         (folder / "template.py").write_text(template, encoding="utf-8")
         listed.append(
-            "| `template.py` | a candidate file to fill in: right in form, it computes nothing yet "
-            "|"
+            "| `template.py` | a candidate file to fill in: of the right form, but it computes "
+            "nothing yet |"
         )
     mark = f" (it uses `{MARKS[ask.language]}`)" if ask.language in MARKS else ""
     text = (_README + (f"\n{guide}" if guide else "")).format(
@@ -83,7 +85,7 @@ def fill(folder: Path, ask: AskContext, limit_s: float, guide: str = "") -> None
 
 
 def programs(folder: Path, kevolve: Sequence[str]) -> None:
-    """Make a folder for the PATH that holds `kevolve`. kevolve: the command that starts this
+    """Create a folder for the PATH with `kevolve`. kevolve: the command that starts this
     installation's, () for none."""
     folder.mkdir()
     if not kevolve:
@@ -94,8 +96,8 @@ def programs(folder: Path, kevolve: Sequence[str]) -> None:
 
 
 def read_back(folder: Path) -> tuple[str, dict[str, Any], str]:
-    """The candidate ("" where none was written), the answer's fields, and what is wrong with the
-    answer."""
+    """Return the candidate ("" where none was written), the answer's fields, and what is wrong with
+    the answer."""
     source = _text(folder / CANDIDATE)
     text = _text(folder / ANSWER)
     if not text.strip():
@@ -107,7 +109,7 @@ def read_back(folder: Path) -> tuple[str, dict[str, Any], str]:
     return (
         (source, data, "")
         if isinstance(data, dict)
-        else (source, {}, f"{ANSWER} is no JSON object")
+        else (source, {}, f"{ANSWER} is not a JSON object")
     )
 
 

@@ -1,11 +1,11 @@
-"""Runs one command so that nothing of it outlives the run: `python -I supervisor.py SECONDS
+"""Runs one command so that none of its processes outlives the run: `python -I supervisor.py SECONDS
 COMMAND`.
 
-A program of its own, with the standard library only. The command becomes a session of its own. When
-it ends, when its time is up, or when this program's stdin closes (whoever started it was killed, or
-wants it stopped), its process group is killed, and so is every descendant that left the group: on
-Linux orphans come to this process, which adopts them. Exit status: the command's, 124 when the time
-was up, 125 when stdin closed.
+A separate program that only uses the standard library. The command gets its own process session.
+When it ends, when its time is up, or when this program's stdin closes (its parent was killed, or
+stops it), the command's process group is killed, and so is every descendant that left the group: on
+Linux this process adopts orphans. Exit status: the command's, 124 when the time was up, 125 when
+stdin closed.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def _adopt_orphans() -> None:
 
 
 def _kill_orphans() -> None:
-    """Until there is none: a dying process may leave children of its own."""
+    """Kill orphans until there are none: a dying process may leave its own children."""
     for _ in range(100):
         try:
             children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         except OSError:
-            return  # no /proc: the process group was all that could be reached
+            return  # without /proc only the process group can be killed
         if not children:
             return
         for pid in map(int, children):

@@ -1,4 +1,4 @@
-"""The contract of `Author` as tests: inherit, give an author, run with pytest.
+"""The contract of `Author` as tests: inherit, provide an author, run with pytest.
 
 class TestMine(AuthorConformance):
     def author(self): return MyAuthor()
@@ -41,7 +41,9 @@ TUNABLES = {"UNROLL": [1, 2, 4, 8], "WIDTH": [64, 128, 256]}
 PARAMS = {"UNROLL": 1, "WIDTH": 128}
 SOURCE = r"""
 #include <cstdint>
-extern "C" void relu(const float* x, float* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0; }
+extern "C" void relu(const float* x, float* y, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+}
 """
 _library = load_cpp(SOURCE)
 
@@ -51,11 +53,11 @@ class ModelNew(torch.nn.Module):
         y = torch.empty_like(x)
         _library.relu(x.data_ptr(), y.data_ptr(), x.numel())
         return y
-'''  # noqa: E501
+'''
 
 
 def question(identifier: str = "a1", **changes: Any) -> AskContext:
-    """An ask to improve a small C++ kernel that can be tuned."""
+    """Return an ask to improve a small C++ kernel that can be tuned."""
     rows = TensorSpec((32, 256), "float32", (256, 1), 32 << 10)
     case = Case(
         "only", inputs=(rows,), outputs=(rows,), baselines_us={"eager": 10.0}, roofline_time_us=2.0

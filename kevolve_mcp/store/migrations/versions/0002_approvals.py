@@ -1,4 +1,4 @@
-"""Approvals: who let a node pass, and when."""
+"""Approvals: who approved a node, and when."""
 
 import sqlalchemy as sa
 from alembic import op

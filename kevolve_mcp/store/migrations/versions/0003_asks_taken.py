@@ -1,4 +1,4 @@
-"""When an ask was taken, so that the time its author worked can be told from a pause."""
+"""When an ask was taken, to distinguish its author's work from a pause."""
 
 import sqlalchemy as sa
 from alembic import op

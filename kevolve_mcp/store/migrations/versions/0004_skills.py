@@ -1,5 +1,5 @@
-"""Skills that are earned: what they match, where evidence is from, and how often they were shown,
-used and of use."""
+"""Learned skills: what they match, the origin of their evidence, and how often they were shown,
+used and useful."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,7 +12,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.execute("update skills set state = 'retired' where state = 'rejected'")
-    # on SQLite the table is written anew, without its CHECK
+    # on SQLite the table is rewritten without its CHECK
     with op.batch_alter_table("skills") as skills:
         if op.get_bind().dialect.name != "sqlite":
             skills.drop_constraint(op.f("ck_skills_state"), type_="check")

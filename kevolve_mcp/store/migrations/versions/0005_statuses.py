@@ -1,4 +1,4 @@
-"""The statuses of evaluations have other names."""
+"""Rename the statuses of evaluations."""
 
 from alembic import op
 

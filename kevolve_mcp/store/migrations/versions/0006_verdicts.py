@@ -1,4 +1,4 @@
-"""The verdicts of a comparison have other names."""
+"""Rename the verdicts of comparisons."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Figures have other names."""
+"""Rename figures."""
 
 from alembic import op
 

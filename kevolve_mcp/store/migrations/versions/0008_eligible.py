@@ -1,4 +1,4 @@
-"""An evaluation that may win is called eligible."""
+"""Rename the flag of evaluations that may win to eligible."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""The last stage of an evaluation and what a job of finishing was asked for have other names."""
+"""Rename the last stage of an evaluation and the arguments of finish jobs."""
 
 from alembic import op
 

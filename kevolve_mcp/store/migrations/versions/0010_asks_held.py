@@ -1,4 +1,4 @@
-"""What an ask held in full, so that later asks refer to it; not known of older ones."""
+"""The full contents of an ask, for later asks to refer to; unknown for older asks."""
 
 import sqlalchemy as sa
 from alembic import op

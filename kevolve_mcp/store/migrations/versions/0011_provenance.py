@@ -1,4 +1,4 @@
-"""Who writes kernels and where starts came from are values; older rows say it as texts."""
+"""Store authors and origins as values, which older rows have as texts."""
 
 import json
 from typing import Any

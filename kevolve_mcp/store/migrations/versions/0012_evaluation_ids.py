@@ -1,4 +1,4 @@
-"""A session counts its evaluations from e1; their ids counted over the whole home."""
+"""Count evaluations per session from e1; their ids were counted over the whole home."""
 
 import re
 from typing import Any
@@ -11,8 +11,8 @@ down_revision = "0011"
 branch_labels = None
 depends_on = None
 
-WIDE = ("evaluation", "parent_evaluation")  # columns: with a session's name before the id
-# of JSON: of an outcome, an evaluation and a node; ids of nodes and asks have other letters
+WIDE = ("evaluation", "parent_evaluation")  # columns with a session's name before the id
+# keys in JSON: of an outcome, an evaluation and a node; ids of nodes and asks have other letters
 KEYS = ("confirmed", "measured", "id", "evaluation_id")
 ID = re.compile(r"e([0-9]{1,9})")
 
@@ -27,7 +27,7 @@ def upgrade() -> None:
     op.create_index(
         op.f("ix_evaluations_session_seq"), "evaluations", ["session", "seq"], unique=True
     )
-    if op.get_bind().dialect.name != "sqlite":  # which knows no width
+    if op.get_bind().dialect.name != "sqlite":  # SQLite has no column widths
         for column in WIDE:
             op.alter_column(
                 "skill_evidence", column, type_=sa.String(100), existing_type=sa.String(20)
@@ -36,7 +36,7 @@ def upgrade() -> None:
 
 
 def _rename() -> None:
-    """What names evaluations: the outcomes of sessions, the evidence of skills, answers of jobs."""
+    """Rename ids in the outcomes of sessions, the evidence of skills and the results of jobs."""
     connection = op.get_bind()
     e = sa.table("evaluations", *map(sa.column, ("id", "session", "seq")))
     rows = {row.id: row for row in connection.execute(sa.select(e))}
@@ -53,7 +53,7 @@ def _rename() -> None:
     evidence = sa.table(
         "skill_evidence", *map(sa.column, ("skill", "seq", "session", "origin", *WIDE))
     )
-    # what comes from elsewhere names evaluations of another home
+    # imported evidence names evaluations of another home
     for row in connection.execute(sa.select(evidence).where(evidence.c.origin == "")).all():
         which = (evidence.c.skill == row.skill, evidence.c.seq == row.seq)
         values = {column: present(getattr(row, column), row.session) for column in WIDE}
