@@ -147,7 +147,7 @@ def test_resuming_a_finished_session_says_so_and_changes_nothing(runner: Runner)
     session = runner.run().session.id
     again = runner.run(resume=session)
     assert again.nodes == 0
-    assert "finished already" in again.reason
+    assert "already finished" in again.reason
     assert again.ending is not None
     assert again.ending.package
 

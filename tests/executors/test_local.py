@@ -181,7 +181,7 @@ def test_interpreters_are_found_in_the_order_that_is_promised(
         (configured,) = await LocalExecutor(
             None, judge_cache, configured="/nowhere/python"
         ).interpreters()
-        assert "no such file" in configured.reason
+        assert "does not exist" in configured.reason
 
     asyncio.run(body())
 

@@ -129,7 +129,7 @@ async def test_the_same_skill_on_a_second_task_is_evidence_and_accepts_it(bench:
             "accepted by kevolve",
         ]
         assert "families: reduction" in detail.pattern
-        assert "foretold 1.40" in detail.text
+        assert "predicted 1.40" in detail.text
         assert "+fused = 1" in detail.text
 
 
@@ -437,7 +437,7 @@ PROBLEMS = {
     "long": ("mechanism", "words " * 1000, "longer"),
     "field": ("pattern", {"speed": ["fast"]}, "unknown field 'speed'"),
     "family": ("pattern", {"families": ["rows"]}, "not an operator family"),
-    "operator": ("pattern", {"operators": ["mean"]}, "cannot stand in operators"),
+    "operator": ("pattern", {"operators": ["mean"]}, "is not valid in operators"),
     "foreign": ("pattern", {"families": ["sort"]}, "does not fit the session's own task"),
 }
 
@@ -457,7 +457,7 @@ async def test_what_a_known_number_would_pass_for_proves_no_skill(
             marked = {"signals": "output_predictable"} if name == predictable else {}
             parents = ("n1",) if name == "child" else ()
             await told(service, session, kernel(speedup, f"# {name}", **marked), parents=parents)
-        with pytest.raises(UsageError, match="no speed-up is vouched for"):
+        with pytest.raises(UsageError, match="no speed-up is trusted"):
             await service.record_skill(SkillRequest(session, "n2", **WORDS))
 
 
@@ -484,7 +484,7 @@ async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:
         ).state == "proposed"
         assert await service.skills("accepted") == ()
         shipped = SkillRequest(session, "n2", "", "Row normalisation with a fused residual", "Any.")
-        with pytest.raises(Conflict, match="skills/row_normalization says this already"):
+        with pytest.raises(Conflict, match="skills/row_normalization already says this"):
             await service.record_skill(shipped)
 
 

@@ -125,7 +125,7 @@ async def test_a_start_runs_nothing(stand_in: Any, tmp_path: Path) -> None:
     [
         (
             "print('I would rather not'); sys.exit(3)",
-            "wrote no candidate.py .ended with exit status 3; it said last: I would rather",
+            "wrote no candidate.py .ended with exit status 3; its last line: I would rather",
         ),
         ("pass", "wrote no candidate.py .ended."),
         ("open('candidate.py', 'w').write('class ModelNew(')", "not valid Python"),
@@ -225,7 +225,7 @@ async def test_the_session_s_time_bounds_the_run(stand_in: Any) -> None:
     with pytest.raises(AuthorError) as caught:
         await stand_in(seconds).propose(question(allowance=AskAllowance(seconds=42.4)))
     assert (
-        "its 42 seconds are up" in Path(caught.value.hint.removeprefix("Its output: ")).read_text()
+        "after 42 seconds" in Path(caught.value.hint.removeprefix("Its output: ")).read_text()
     )
 
 

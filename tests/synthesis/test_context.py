@@ -145,7 +145,7 @@ def test_it_holds_what_an_author_needs() -> None:
         assert part in text, part
     assert "secret_case" not in text
     assert "9.99" not in text
-    assert text.index("Dominant") < text.index("Deferred")
+    assert text.index("Dominant") < text.index("To address afterwards")
     assert text.index("Failed, do not repeat") < text.index("Correct, best first")
 
 

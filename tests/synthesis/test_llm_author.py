@@ -175,7 +175,7 @@ async def test_the_output_is_limited_to_what_is_paid_for() -> None:
 
 
 def test_a_cap_in_dollars_needs_a_price() -> None:
-    with pytest.raises(AuthorUnusable, match="is not known") as caught:
+    with pytest.raises(AuthorUnusable, match="are not known") as caught:
         choose_author(
             "openai:gpt-test", AuthorOptions(base_url="http://127.0.0.1:9/v1", usd_capped=True)
         )
@@ -192,13 +192,13 @@ def test_known_models_have_their_price(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "nothing")
     for name in ("openai:gpt-4o", "anthropic:claude-sonnet-4-5", "google:gemini-2.5-pro"):
         assert isinstance(choose_author(name, AuthorOptions(usd_capped=True)), LLMAuthor)
-    with pytest.raises(AuthorUnusable, match="is not known"):
+    with pytest.raises(AuthorUnusable, match="are not known"):
         choose_author("openai:gpt-that-nobody-knows", AuthorOptions(usd_capped=True))
 
 
 async def test_a_resumed_session_with_a_cap_that_cannot_bind_is_refused() -> None:
     model, seen = scripted(GOOD)
-    with pytest.raises(AuthorUnusable, match="is not known"):
+    with pytest.raises(AuthorUnusable, match="are not known"):
         await LLMAuthor(NAME, model=model).propose(question(allowance=AskAllowance(usd=1.0)))
     assert not seen
 
@@ -295,7 +295,7 @@ async def test_no_server_at_all_ends_with_what_to_do() -> None:
 async def test_the_end_of_the_session_ends_the_waiting() -> None:
     with (
         loopback(lambda body, n: Reply("broken", 500)) as (_, author),
-        pytest.raises(BudgetSpent, match="time is up"),
+        pytest.raises(BudgetSpent, match="time ran out"),
     ):
         await author(backoff=replace(QUICK, stranger_patience_s=60)).propose(
             question(allowance=AskAllowance(seconds=0.05))
@@ -390,7 +390,7 @@ async def test_cancelling_does_not_wait_for_the_answer() -> None:
     [
         ("openai:", {}, "is not a model"),
         ("anthropic:claude", {"base_url": "http://x/v1"}, "URL can only be used with openai:MODEL"),
-        ("openai:tiny", {"base_url": "localhost:8000"}, "is no URL"),
+        ("openai:tiny", {"base_url": "localhost:8000"}, "is not the URL"),
         ("openai:tiny", {"price_in": 1.0}, "must be given together"),
         ("offline", {"base_url": "http://x/v1"}, "only apply to models"),
         ("shakespeare", {}, "there is no author"),

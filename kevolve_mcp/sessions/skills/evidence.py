@@ -101,7 +101,7 @@ def refusal(store: Store, session: SessionRecord, node: Node, parent: Node | Non
         _predictable(store.evaluations.get(session.id, each.evaluation).evaluation) for each in both
     ):
         return (
-            f"an output of {node.id} is the same for every input, so no speed-up is trusted "
+            f"an output of {node.id} is the same for all drawn inputs, so no speed-up is trusted "
             "(output_predictable)"
         )
     if between[0] > 1:
