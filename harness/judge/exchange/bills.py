@@ -13,7 +13,7 @@ import random
 import time
 
 from ...wire import memory_files
-from ..processes.freezing import is_running
+from ..processes.freezing import go_on, is_running, stop
 from .calls import Caller
 from .case_pool import CasePool
 from .input_sets import InputSet
@@ -69,6 +69,41 @@ class BilledCaller(Caller):
     def close(self) -> None:
         super().close()
         os.close(self._wake)
+
+
+class ClockedCaller(BilledCaller):
+    """For calls on every core, whose figure is the judge's clock: of several threads a bill is the
+    sum. The worker stands still while no clock runs, or it would compute while inputs are copied
+    in, and until its outputs were read (4 to 6 times as fast by the figure, seen with two
+    threads)."""
+
+    def _link(self, pool: CasePool) -> list[int]:
+        self._stopped: set[int] = set()
+        return super()._link(pool)
+
+    def _hand_over(self, input_set: InputSet | None) -> int:
+        stop(self._worker.root, self._stopped)
+        began = super()._hand_over(input_set)
+        go_on(self._stopped)
+        return began
+
+    def _order(
+        self,
+        order: int,
+        number: int = 0,
+        plain: bytes = b"",
+        input_set: InputSet | None = None,
+    ) -> int:
+        elapsed_ns = super()._order(order, number, plain, input_set)
+        stop(self._worker.root, self._stopped)
+        return elapsed_ns
+
+    def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
+        return elapsed_ns
+
+    def close(self) -> None:
+        go_on(self._stopped)
+        super().close()
 
 
 class Table:

@@ -47,14 +47,13 @@ TOUCHED_TIMES, LEAST_TOUCHED, MOST_TOUCHED = 3, 1 << 12, 1 << 30
 class TurnResult:
     """Of the measured calls of one turn, all together. measured_ns: the figure. elapsed_ns: by the
     judge's clock, from before a call's inputs can be seen until its outputs are said to be there.
-    unmeasured_ns, unmeasured_elapsed_ns: what the turn took before them, by the same two clocks.
-    wait_ns: for a core, meanwhile and between the calls, by the worker or by the judge. intact:
-    whether all outputs were still the same in the end."""
+    unmeasured_ns: what the turn took before them, as the figure. wait_ns: for a core, meanwhile and
+    between the calls, by the worker or by the judge. intact: whether all outputs were still the
+    same in the end."""
 
     measured_ns: int
     unmeasured_ns: int
     elapsed_ns: int
-    unmeasured_elapsed_ns: int
     wait_ns: int
     minor_faults: int
     intact: bool
@@ -186,7 +185,6 @@ class Caller(ABC):
             max(1, measured_ns),
             unmeasured_ns,
             elapsed_ns,
-            unmeasured_elapsed_ns,
             wait_ns,
             faults_after - faults,
             intact,

@@ -18,7 +18,7 @@ from ...workers import gate
 from ..candidate_workers import CALL_FACTOR, Deadlines
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
-from ..exchange.bills import BilledCaller
+from ..exchange.bills import BilledCaller, ClockedCaller
 from ..exchange.calls import Caller
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Half, InputSet
@@ -202,6 +202,7 @@ class OneByOne(Sides):
             self.pool.timing[0].sets[0].layout,
             self.seconds,
             alone=self.has_spare_core,
+            one_core=self.one_core,
             trusted=names[0] not in self._seconds_taken,
             half=self.half,
         )
@@ -225,16 +226,6 @@ class OneByOne(Sides):
         result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
-        if not self.one_core:  # of several threads the bill is the sum
-            return Burst(
-                result.elapsed_ns,
-                result.elapsed_ns,
-                result.minor_faults,
-                0,
-                result.elapsed_ns,
-                result.unmeasured_elapsed_ns,
-                result.intact,
-            )
         outside_ns = max(result.measured_ns, result.elapsed_ns - result.wait_ns)
         return Burst(
             result.measured_ns,
@@ -328,11 +319,16 @@ def _make_caller(
     seconds: float,
     *,
     alone: bool,
+    one_core: bool,
     trusted: bool,
     half: Half,
 ) -> Caller:
     """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to
     look for it."""
+    if not one_core:
+        return ClockedCaller(
+            worker, pool, keys, layout, seconds, alone=alone, trusted=trusted, half=half
+        )
     input_bytes, output_bytes = (
         sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs)
     )
