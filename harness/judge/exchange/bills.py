@@ -17,6 +17,7 @@ from ..processes.freezing import go_on, is_running, stop
 from .calls import Caller
 from .case_pool import CasePool
 from .input_sets import InputSet
+from .ready_memory import ReadyMemory
 from .worker_outputs import OutputPlace
 
 PAGE_WORDS = 512  # of 64 bits, in the smallest page
@@ -32,6 +33,7 @@ class BilledCaller(Caller):
             0,
         )
         self._there: InputSet | None = None  # of which the inputs are there, unspoilt
+        self._ready = ReadyMemory(self._process)
         return [self._table.fd, self._wake]
 
     def _hand_over(self, input_set: InputSet | None) -> int:
@@ -62,6 +64,15 @@ class BilledCaller(Caller):
         self._there = None
         self._outputs.read(places, slot)
         return places
+
+    def _bytes_ready(self, places: list[list[OutputPlace]], warm: int, *, unread: bool) -> int:
+        if self._trusted:
+            return 0
+        if unread:
+            self._ready.forget()
+        ready_bytes = 0 if unread else self._ready.bytes_ready(places[warm:])
+        self._ready.note(places)
+        return ready_bytes
 
     def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
         return bill_ns

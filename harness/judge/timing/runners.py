@@ -42,7 +42,7 @@ class Burst:
     inside_ns. process_clock_ns: by the process's own clock, where that is another one. busy:
     whether somebody had work for the device before it. unmeasured_ns: on a CPU what the turn took
     before its measured calls, by the same clock. intact: whether all outputs were still the same in
-    the end."""
+    the end. ready_bytes: on a CPU, of its outputs, where they may have been before."""
 
     inside_ns: int
     outside_ns: int
@@ -53,6 +53,7 @@ class Burst:
     intact: bool = True
     process_clock_ns: int = 0
     busy: bool = False
+    ready_bytes: int = 0
 
 
 class Sides(ABC):
@@ -235,6 +236,7 @@ class OneByOne(Sides):
             result.measured_ns,
             result.unmeasured_ns,
             result.intact,
+            ready_bytes=result.ready_bytes,
         )
 
     def outputs_are_intact(self, name: str) -> bool:
