@@ -82,15 +82,17 @@ _DENIED_REQUESTS = {
     # FIOASYNC, FIOSETOWN, SIOCSPGRP,
     "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),
     # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
-    "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
+    # PR_SET_PDEATHSIG, _DUMPABLE, PR_SCHED_CORE (who may run beside it on the core)
+    "prctl": ((157, 167), 0, (1, 4, 62)),
     # MADV_COLD, _PAGEOUT, _POPULATE_READ, _POPULATE_WRITE, _COLLAPSE
     "madvise": ((28, 233), 2, (20, 21, 22, 23, 25)),
     "getsockopt": ((55, 209), 2, (57, 71, 77)),  # SO_COOKIE, _NETNS_COOKIE, _PEERPIDFD
     "setsockopt": ((54, 208), 2, (76,)),  # SO_PASSPIDFD
 }
 # Memory files of its own: unmapped, or in flight in a socket, nobody can say whose they are. Where
-# memory is measured by them, only a driver of a device has any.
-_MEMORY_FILE = (319, 279)  # memfd_create
+# memory is measured by them, only a driver of a device has any. And moving pages to where others
+# lay: an output in memory that was used before counts as written in its call.
+_MEMORY_FILES = {"memfd_create": (319, 279), "mremap": (25, 216)}
 _STATX, _STATX_MNT_ID_UNIQUE = (332, 291), 0x4000
 _IOCTLS_OF_NAMESPACES = 0xB700
 _F_SETFL, _O_ASYNC = 4, 0o20000
@@ -126,7 +128,8 @@ def install(
     and leaving the processors that it may use now. alone: no other process can be named from here.
     tools: it may leave marks on files and in the kernel's memory of them, change how it is
     scheduled, have itself signalled later, and read counters of the machine, as compilers do.
-    forks: it may start processes, not only threads. memory_files: it may make some."""
+    forks: it may start processes, not only threads. memory_files: it may make some, and move
+    pages."""
     if MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {MACHINE}")
     program = _program(
@@ -165,7 +168,7 @@ def _program(
         *_DENIED.values(),
         *([] if alone and tools else _DENIED_AMONG_OTHERS.values()),
         *([_OWN_ONLY["sched_setaffinity"]] if pinned else []),
-        *([] if memory_files else [_MEMORY_FILE]),
+        *([] if memory_files else _MEMORY_FILES.values()),
     ]
     for calls in () if tools else (_DENIED_MARKS, _DENIED_MEMORY, _DENIED_COUNTERS, _DENIED_ALARMS):
         denied += calls.values()

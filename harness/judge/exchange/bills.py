@@ -13,10 +13,11 @@ import random
 import time
 
 from ...wire import memory_files
-from ..processes.freezing import is_running
+from ..processes.freezing import go_on, is_running, stop
 from .calls import Caller
 from .case_pool import CasePool
 from .input_sets import InputSet
+from .ready_memory import ReadyMemory
 from .worker_outputs import OutputPlace
 
 PAGE_WORDS = 512  # of 64 bits, in the smallest page
@@ -32,6 +33,7 @@ class BilledCaller(Caller):
             0,
         )
         self._there: InputSet | None = None  # of which the inputs are there, unspoilt
+        self._ready = ReadyMemory(self._process)
         return [self._table.fd, self._wake]
 
     def _hand_over(self, input_set: InputSet | None) -> int:
@@ -63,12 +65,56 @@ class BilledCaller(Caller):
         self._outputs.read(places, slot)
         return places
 
+    def _bytes_ready(self, places: list[list[OutputPlace]], warm: int, *, unread: bool) -> int:
+        if self._trusted:
+            return 0
+        if unread:
+            self._ready.forget()
+        ready_bytes = 0 if unread else self._ready.bytes_ready(places[warm:])
+        self._ready.note(places)
+        return ready_bytes
+
     def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
         return bill_ns
 
     def close(self) -> None:
         super().close()
         os.close(self._wake)
+
+
+class ClockedCaller(BilledCaller):
+    """For calls on every core, whose figure is the judge's clock: of several threads a bill is the
+    sum. The worker stands still while no clock runs, or it would compute while inputs are copied
+    in, and until its outputs were read (4 to 6 times as fast by the figure, seen with two
+    threads)."""
+
+    def _link(self, pool: CasePool) -> list[int]:
+        self._stopped: set[int] = set()
+        return super()._link(pool)
+
+    def _hand_over(self, input_set: InputSet | None) -> int:
+        stop(self._worker.root, self._stopped)
+        began = super()._hand_over(input_set)
+        go_on(self._stopped)
+        return began
+
+    def _order(
+        self,
+        order: int,
+        number: int = 0,
+        plain: bytes = b"",
+        input_set: InputSet | None = None,
+    ) -> int:
+        elapsed_ns = super()._order(order, number, plain, input_set)
+        stop(self._worker.root, self._stopped)
+        return elapsed_ns
+
+    def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
+        return elapsed_ns
+
+    def close(self) -> None:
+        go_on(self._stopped)
+        super().close()
 
 
 class Table:

@@ -47,17 +47,17 @@ TOUCHED_TIMES, LEAST_TOUCHED, MOST_TOUCHED = 3, 1 << 12, 1 << 30
 class TurnResult:
     """Of the measured calls of one turn, all together. measured_ns: the figure. elapsed_ns: by the
     judge's clock, from before a call's inputs can be seen until its outputs are said to be there.
-    unmeasured_ns, unmeasured_elapsed_ns: what the turn took before them, by the same two clocks.
-    wait_ns: for a core, meanwhile and between the calls, by the worker or by the judge. intact:
-    whether all outputs were still the same in the end."""
+    unmeasured_ns: what the turn took before them, as the figure. wait_ns: for a core, meanwhile and
+    between the calls, by the worker or by the judge. intact: whether all outputs were still the
+    same in the end. ready_bytes: of outputs that may have been there before their call."""
 
     measured_ns: int
     unmeasured_ns: int
     elapsed_ns: int
-    unmeasured_elapsed_ns: int
     wait_ns: int
     minor_faults: int
     intact: bool
+    ready_bytes: int
 
 
 class Caller(ABC):
@@ -176,6 +176,7 @@ class Caller(ABC):
             intact = intact and self._retain(
                 places, None if unread else storage, range(warm, len(sets))
             )
+            ready_bytes = self._bytes_ready(places, warm, unread=unread)
             self._change_some(places, sets)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
@@ -186,10 +187,10 @@ class Caller(ABC):
             max(1, measured_ns),
             unmeasured_ns,
             elapsed_ns,
-            unmeasured_elapsed_ns,
             wait_ns,
             faults_after - faults,
             intact,
+            ready_bytes,
         )
 
     def time_empty_calls(self, times: int, turn: Turn) -> list[tuple[int, int]]:
@@ -336,6 +337,11 @@ class Caller(ABC):
             raise interference(
                 self._worker, "an output lies where its caller may not write"
             ) from error
+
+    def _bytes_ready(self, places: list[list[OutputPlace]], warm: int, *, unread: bool) -> int:
+        """Of the outputs of the measured calls, those that may have been there before, while the
+        worker is stopped."""
+        return 0
 
     def _usage(self) -> tuple[int, int]:
         """Processor time and minor faults so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from ..correctness import ties, tolerance
 
 if TYPE_CHECKING:
     import torch
+
+ALIKE_DRAWS = 4  # pairs of draws that are compared for what they have in common
 
 
 class InputFile:
@@ -122,6 +125,18 @@ class Half:
     def group(self, number: int) -> Group:
         """The sets of the burst `number`, cyclic."""
         return self.groups[number % len(self.groups)]
+
+    @cached_property
+    def alike_bytes(self) -> float:
+        """Of one call's outputs, how many bytes are the same in the next draw: whoever knows the
+        parameters can have these ready."""
+        sets = [input_set for group in self.groups for input_set in group.sets]
+        pairs = list(itertools.pairwise(sets[: ALIKE_DRAWS + 1])) or [(sets[0], sets[0])]
+        return sum(
+            int((one == other).sum()) * one.element_size()
+            for first, second in pairs
+            for one, other in zip(first.expected, second.expected, strict=True)
+        ) / len(pairs)
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

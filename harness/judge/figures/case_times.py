@@ -59,6 +59,9 @@ class Block:
     launch_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
     busy: list[bool] = field(default_factory=list)
+    ready_bytes: list[float] = field(default_factory=list)
+    """Of a call's outputs on a CPU, by round: the same in other draws, and in memory where they may
+    have been before the call. See ReadyMemory."""
     switches: int = 0
     calls: int = 1
     warm: int = 0
@@ -176,6 +179,12 @@ class CaseTimes:
                 calls = block.calls * math.ceil(rounds / 2)
                 share = max(share, min(1.0, more / (calls * max(1, nbytes))))
         return share
+
+    @property
+    def ready_bytes(self) -> float:
+        """Of a call's outputs on a CPU, what may have been there before in half of the rounds."""
+        figures = sorted(self.all("ready_bytes"))
+        return figures[len(figures) // 2] if figures else 0.0
 
     @cached_property
     def seen_ns(self) -> float:

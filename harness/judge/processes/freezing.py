@@ -27,23 +27,23 @@ def turns(*roots: int) -> Iterator[Turn]:
 
     @contextlib.contextmanager
     def turn(root: int) -> Iterator[None]:
-        _go_on(stopped[root])
+        go_on(stopped[root])
         try:
             yield
         finally:
-            _stop(root, stopped[root])
+            stop(root, stopped[root])
 
     try:
         for root in roots:
-            _stop(root, stopped[root])
+            stop(root, stopped[root])
         yield turn
     finally:
         for pids in stopped.values():
-            _go_on(pids)
+            go_on(pids)
 
 
-def _stop(root: int, stopped: set[int]) -> None:
-    """Stop what runs below a root, until nothing does; what was stopped is added."""
+def stop(root: int, stopped: set[int]) -> None:
+    """Stop what runs below a root, until nothing does. stopped: gets what was stopped."""
     for number in range(PASSES):
         if number > AT_ONCE:
             time.sleep(PASS_S)
@@ -55,8 +55,9 @@ def _stop(root: int, stopped: set[int]) -> None:
             _signal(pid, signal.SIGSTOP)
 
 
-def _go_on(stopped: set[int]) -> None:
-    """Those that have ended meanwhile are left out."""
+def go_on(stopped: set[int]) -> None:
+    """Let these run, of whom nobody is stopped then. Those that have ended meanwhile are left
+    out."""
     while stopped:
         _signal(stopped.pop(), signal.SIGCONT)
 

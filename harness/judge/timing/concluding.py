@@ -72,8 +72,8 @@ def conclude(
     comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
-    prepared_us = _prepared_us(context, case_times, case.name, best)
-    signals += _doubts(case, comparison, open_us, prepared_us, latency_us)
+    spared_us = prepared_us(context, case_times, case.name, best)
+    signals += _doubts(case, comparison, open_us, spared_us, latency_us)
     concluded = replace(
         result,
         speedup=comparison.speedup,
@@ -132,19 +132,22 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
         earlier,
         case_times.open_us
         + case_times.alone_open_us(baseline)
-        + _prepared_us(context, case_times, case, baseline),
+        + prepared_us(context, case_times, case, baseline),
     )
 
 
-def _prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
-    """What a call may have been spared by outputs that were made ready on a device while nothing
-    was timed: writing them, and the kernel that does so."""
+def prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
+    """What a call may have been spared by outputs that were made ready while nothing was timed: on
+    a device writing them, and the kernel that does so; on a CPU reading what they are copied from
+    as well."""
     nbytes = context.task.pools[case].slot_bytes
-    share = times.prepared_share(baseline, nbytes)
-    if not share:
+    share, ready_bytes = times.prepared_share(baseline, nbytes), times.ready_bytes
+    if not share and not ready_bytes:
         return 0.0
-    rates = context.machine.ceilings_of(context.task.family).write_bandwidth
-    return share * (1e6 * nbytes / min(rates.values()) + FILLING_US)
+    ceilings = context.machine.ceilings_of(context.task.family)
+    written_us = 1e6 * nbytes / min(ceilings.write_bandwidth.values()) + FILLING_US
+    copied_us = 1e6 * 2 * ready_bytes / min(ceilings.bandwidth.values())
+    return share * written_us + copied_us
 
 
 def is_contended(context: StageContext, times: Times, case: str) -> bool:
@@ -291,7 +294,7 @@ def _doubts(
     case: Case,
     comparison: statistics.Comparison,
     open_us: float,
-    prepared_us: float,
+    spared_us: float,
     latency_us: float,
 ) -> list[Signal]:
     if not comparison.doubted:
@@ -301,10 +304,10 @@ def _doubts(
         f"leaves open whether a call takes up to {open_us:.1f} us more than {latency_us:.1f} us, "
         "so it is not called faster"
     )
-    if prepared_us:
+    if spared_us:
         text += (
-            f". {prepared_us:.1f} us of it: outputs may have been made ready in the memory that it "
-            "holds beyond the baseline"
+            f". {spared_us:.1f} us of it: outputs may have been made ready beforehand, in memory "
+            "that it does not use again"
         )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 

@@ -17,6 +17,7 @@ from ..tasks.baseline_screening import Screening
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from . import blocks, paired
+from .concluding import prepared_us
 
 ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one of them
 
@@ -60,7 +61,10 @@ def _all_cores(
             worker.close()
     processes = times.confirmed_pairs(baseline)
     comparison = statistics.compare(
-        processes, context.task.family.MARGIN, rng, open_us=times.open_us
+        processes,
+        context.task.family.MARGIN,
+        rng,
+        open_us=times.open_us + prepared_us(context, times, case.name, baseline),
     )
     return AllCores(
         len(cores),

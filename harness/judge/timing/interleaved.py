@@ -254,7 +254,7 @@ class _CaseRounds:
                 )
             if name == self._baseline:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-            paired.note(block, result, pool.calls, candidate=name == side_name)
+            paired.note(block, result, pool.calls, self._half, candidate=name == side_name)
 
     def _verify(self, *sides: _Side) -> None:
         """Look at the outputs that wait for it."""

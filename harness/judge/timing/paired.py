@@ -199,7 +199,7 @@ class _Rounds:
                     )
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                note(self._block, result, pool.calls, candidate=not name)
+                note(self._block, result, pool.calls, half, candidate=not name)
             if number in look_rounds:
                 memory.look()  # what it makes ready in one call it may give back in another
         # not between the rounds: one side's process would be warmer for them
@@ -246,7 +246,7 @@ class _Rounds:
             raise_if_changed(self._case, intact)
 
 
-def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
+def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool) -> None:
     """Add a burst of the candidate or of a baseline to the block's figures."""
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
@@ -255,6 +255,8 @@ def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
             [float(result.process_clock_ns)] if result.process_clock_ns else []
         )
         block.faults.append(result.minor_faults / calls)
+        ready_bytes = result.ready_bytes / calls
+        block.ready_bytes.append(min(ready_bytes, half.alike_bytes) if ready_bytes else 0.0)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
 from ..figures import case_times, statistics
 from ..stage_context import StageContext
-from .concluding import drift
+from .concluding import drift, prepared_us
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,11 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     comparison = statistics.compare(processes, margin, rng, process_us=process_us)
     low, high = map(math.log, comparison.interval)
     (first_hidden, both_us), (second_hidden, _) = (
-        _hidden_time(first_times, second_times, first_us),
-        _hidden_time(second_times, first_times, second_us),
+        _hidden_time(each, other, us, prepared_us(first.context, each, case.name, baseline))
+        for each, other, us in (
+            (first_times, second_times, first_us),
+            (second_times, first_times, second_us),
+        )
     )
     is_contended = any(
         block.contended for times in (first_times, second_times) for block in times.blocks
@@ -122,10 +125,12 @@ def _hidden_time(
     times: case_times.CaseTimes,
     opponent: case_times.CaseTimes,
     processes: Sequence[Sequence[float]],
+    ready_us: float,
 ) -> tuple[float, float]:
     """By how much a candidate's calls may be longer than its figure, on the log scale, and neither
     the judge's clock nor the other candidate's calls would show it; and the microseconds that are
-    left out of that: the evaluator's own part of a call, which is the same for both."""
+    left out of that: the evaluator's own part of a call, which is the same for both.
+    ready_us: what outputs may have spared it that were made before."""
     paired_times = case_times.CaseTimes(
         [
             case_times.against(own_block, block)
@@ -133,7 +138,8 @@ def _hidden_time(
         ]
     )
     both_us = paired_times.nothing_us[1] if paired_times.nothing_us else 0.0
-    hidden_us = paired_times.open_us - both_us + paired_times.alone_open_us(case_times.OTHER)
+    hidden_us = ready_us + paired_times.open_us - both_us
+    hidden_us += paired_times.alone_open_us(case_times.OTHER)
     return math.log1p(
         hidden_us / statistics.median([us for process in processes for us in process])
     ), both_us

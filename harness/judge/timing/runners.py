@@ -18,7 +18,7 @@ from ...workers import gate
 from ..candidate_workers import CALL_FACTOR, Deadlines
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
-from ..exchange.bills import BilledCaller
+from ..exchange.bills import BilledCaller, ClockedCaller
 from ..exchange.calls import Caller
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Half, InputSet
@@ -42,7 +42,7 @@ class Burst:
     inside_ns. process_clock_ns: by the process's own clock, where that is another one. busy:
     whether somebody had work for the device before it. unmeasured_ns: on a CPU what the turn took
     before its measured calls, by the same clock. intact: whether all outputs were still the same in
-    the end."""
+    the end. ready_bytes: on a CPU, of its outputs, where they may have been before."""
 
     inside_ns: int
     outside_ns: int
@@ -53,6 +53,7 @@ class Burst:
     intact: bool = True
     process_clock_ns: int = 0
     busy: bool = False
+    ready_bytes: int = 0
 
 
 class Sides(ABC):
@@ -202,6 +203,7 @@ class OneByOne(Sides):
             self.pool.timing[0].sets[0].layout,
             self.seconds,
             alone=self.has_spare_core,
+            one_core=self.one_core,
             trusted=names[0] not in self._seconds_taken,
             half=self.half,
         )
@@ -225,16 +227,6 @@ class OneByOne(Sides):
         result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
-        if not self.one_core:  # of several threads the bill is the sum
-            return Burst(
-                result.elapsed_ns,
-                result.elapsed_ns,
-                result.minor_faults,
-                0,
-                result.elapsed_ns,
-                result.unmeasured_elapsed_ns,
-                result.intact,
-            )
         outside_ns = max(result.measured_ns, result.elapsed_ns - result.wait_ns)
         return Burst(
             result.measured_ns,
@@ -244,6 +236,7 @@ class OneByOne(Sides):
             result.measured_ns,
             result.unmeasured_ns,
             result.intact,
+            ready_bytes=result.ready_bytes,
         )
 
     def outputs_are_intact(self, name: str) -> bool:
@@ -328,11 +321,16 @@ def _make_caller(
     seconds: float,
     *,
     alone: bool,
+    one_core: bool,
     trusted: bool,
     half: Half,
 ) -> Caller:
     """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to
     look for it."""
+    if not one_core:
+        return ClockedCaller(
+            worker, pool, keys, layout, seconds, alone=alone, trusted=trusted, half=half
+        )
     input_bytes, output_bytes = (
         sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs)
     )
