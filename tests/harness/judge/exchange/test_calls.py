@@ -125,7 +125,7 @@ def test_a_timed_call_gets_what_was_built_while_it_was_checked(
             self.built = load_cpp('extern "C" int built_in_a_call() {{ return 1; }}')"""
     found = evaluated(judge, task, deed)
     assert found.status == status, found.message
-    assert status == "correct" or "load what you need when the module is loaded" in found.message
+    assert status == "correct" or "build what you need when the module is loaded" in found.message
 
 
 @pytest.mark.quiet
