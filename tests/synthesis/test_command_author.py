@@ -224,9 +224,7 @@ async def test_the_session_s_time_bounds_the_run(stand_in: Any) -> None:
     seconds = "print(open('README.md').read())"
     with pytest.raises(AuthorError) as caught:
         await stand_in(seconds).propose(question(allowance=AskAllowance(seconds=42.4)))
-    assert (
-        "after 42 seconds" in Path(caught.value.hint.removeprefix("Its output: ")).read_text()
-    )
+    assert "after 42 seconds" in Path(caught.value.hint.removeprefix("Its output: ")).read_text()
 
 
 async def test_a_cap_that_nothing_is_counted_against_is_refused(stand_in: Any) -> None:
