@@ -1,2 +1,2 @@
-"""Evaluates one candidate on one target. Needs the standard library, torch and (where used) triton;
-Python 3.10 or newer."""
+"""Evaluate one candidate on one target. Needs Python 3.10 or newer, torch and, where it is used,
+triton."""

@@ -1,8 +1,8 @@
-"""The inside of native code for the host: the innermost loops of each function, what they are made
-of, what an iteration costs.
+"""Analysis of native code for the host: the innermost loops of each function, their instructions,
+and the cost of an iteration.
 
-`inspect` runs where builds run, confined, on a library that was just built; `Inside` is what it
-found, and crosses to the judge as JSON.
+`inspect` runs in the build sandbox on a library that was just built. Its result, `Inside`, goes to
+the judge as JSON.
 """
 
 from __future__ import annotations

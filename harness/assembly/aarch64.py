@@ -1,5 +1,5 @@
-"""Instructions of AArch64, and what they cost on a Neoverse N1. SVE's width is the device's own, so
-it is not known from the text."""
+"""Instructions of AArch64 and their cost on a Neoverse N1. The width of SVE depends on the device,
+so it cannot be read from the text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kind(name: str) -> Kind:
 
 
 def has_frame(code: tuple[Instruction, ...]) -> bool:
-    """Whether x29 points into the stack: only a function that set it up."""
+    """Return whether x29 is a frame pointer, which is so only if the function sets it up."""
     return any(i.name in ("mov", "add") and re.match(r"x29, ?sp", i.operands) for i in code[:40])
 
 
@@ -99,7 +99,7 @@ def read(instruction: Instruction, frame: bool) -> Operation:
 
 
 def groups(operation: Operation) -> Mapping[str, float]:
-    """Reciprocal throughputs of Neoverse N1."""
+    """Return the reciprocal throughputs of a Neoverse N1."""
     group_cycles: dict[str, float] = {}
     if operation.loads:
         group_cycles["load"] = 1.0
@@ -115,7 +115,7 @@ def groups(operation: Operation) -> Mapping[str, float]:
 
 
 def latency(operation: Operation) -> float:
-    """Cycles of Neoverse N1."""
+    """Return the latency on a Neoverse N1, in cycles."""
     base = {
         "float": 3.0,
         "divide": 10.0,

@@ -1,4 +1,4 @@
-"""What a piece of code is made of, by counts, and how wide it works. Pure."""
+"""Instruction counts of a piece of code, and the width of its vectors. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MATH = re.compile(
 
 
 def count(code: Sequence[Instruction], operations: Sequence[Operation]) -> dict[str, float]:
-    """Counts by name, of FACTS. packed, scalar: floating-point instructions; avx: packed ones in
-    the three-operand form, zmm, ymm and xmm_packed by their registers. divisions: roots as well,
-    scalar and packed. math_calls: of scalar library functions such as exp. spills: stores to a
-    place on the stack; reloads: loads from one; stack_copies: stores there of what was loaded
+    """Count the FACTS. packed, scalar: floating-point instructions; avx: packed ones in the
+    three-operand form; zmm, ymm, xmm_packed: packed ones by register. divisions: with square roots,
+    scalar and packed. math_calls: calls of scalar library functions such as exp. spills: stores to
+    the stack; reloads: loads from it; stack_copies: stores to the stack of values that were loaded
     unchanged from elsewhere."""
     facts = dict.fromkeys(FACTS, 0.0)
     facts["instructions"] = float(len(code))
-    untouched: set[str] = set()  # registers that hold what was loaded, unchanged
+    untouched: set[str] = set()  # registers that hold an unchanged loaded value
     for instruction, o in zip(code, operations, strict=True):
         facts["packed"] += o.packed
         facts["avx"] += o.packed and instruction.name.startswith("v")
@@ -53,9 +53,9 @@ def count(code: Sequence[Instruction], operations: Sequence[Operation]) -> dict[
 
 
 def width(operations: Sequence[Operation]) -> tuple[int, int]:
-    """(bits, lanes) of the widest vectors that it computes in or moves through memory; (0, 1) for
-    scalar code, lanes 0 where the size of an element is not said, bits -1 where only the device
-    knows how wide they are."""
+    """Return (bits, lanes) of the widest vectors that the code computes with or moves through
+    memory: (0, 1) for scalar code, lanes 0 where the element size is unknown, bits -1 where the
+    width depends on the device."""
     if any(o.bits < 0 for o in operations):
         return -1, 0
     bits = max((o.bits for o in operations), default=0)

@@ -1,4 +1,4 @@
-"""Innermost loops of a function, from the backward branches in its flow of control. Pure."""
+"""Innermost loops of a function, found by the backward branches in its control flow. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from .listing import Instruction
 
-MOST_BLOCKS = 1500  # of a function; above it nothing is looked for
+MOST_BLOCKS = 1500  # in larger functions no loops are looked for
 
 
 @dataclass(frozen=True)
 class Loop:
-    """instructions: those between its first address and its backward branch. aside: those of it
-    that the compiler laid elsewhere, since it holds them to be rare."""
+    """One loop. instructions: those between its first address and its backward branch. aside: its
+    instructions that the compiler placed elsewhere because it considers them rare."""
 
     instructions: tuple[Instruction, ...]
     aside: tuple[Instruction, ...] = ()
@@ -22,13 +22,13 @@ class Loop:
 @dataclass(frozen=True)
 class _BasicBlock:
     first: int
-    end: int  # index behind its last instruction
-    following: tuple[int, ...]  # blocks by number
+    end: int  # the index after its last instruction
+    following: tuple[int, ...]  # indices of the blocks that can follow
 
 
 def innermost(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[Loop]:
-    """Natural loops that hold no other one, by address. kind: an instruction's name -> "jump",
-    "branch" (conditional), "return", "call" or ""."""
+    """Return the natural loops that contain no other loop, by address. kind: maps an instruction's
+    name to its kind; "jump", "branch" (conditional) and "return" decide here."""
     blocks = _blocks(code, kind)
     if not blocks or len(blocks) > MOST_BLOCKS:
         return []
@@ -86,8 +86,8 @@ def _blocks(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[_Ba
 
 
 def _dominators(blocks: Sequence[_BasicBlock], before: Sequence[Sequence[int]]) -> list[set[int]]:
-    """Of each block those through which every way to it leads. A block that nothing reaches (a jump
-    table's) has itself alone."""
+    """Return for each block the blocks on every path to it. A block without known predecessors (the
+    target of a jump table) has only itself."""
     everything = set(range(len(blocks)))
     entries = {n for n in everything if not before[n]} | {0}
     dominators = [{n} if n in entries else everything for n in range(len(blocks))]
@@ -104,7 +104,7 @@ def _dominators(blocks: Sequence[_BasicBlock], before: Sequence[Sequence[int]]) 
 
 
 def _reaching(number: int, header: int, before: Sequence[Sequence[int]]) -> set[int]:
-    """The blocks from which `number` is reached without passing the header."""
+    """Return the blocks from which `number` is reached without passing the header."""
     members, waiting = {number}, [number]
     while waiting:
         n = waiting.pop()

@@ -1,4 +1,4 @@
-"""What is known about the inside of a library. Values only."""
+"""What is known about the code of a library. Values only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Body:
-    """One innermost loop, or the whole of a function without one (`loop` is False).
+    """One innermost loop, or the whole of a function without loops (`loop` is False).
 
-    line: of the source text, from 1, where most of it comes from, 0 if unknown. bits: of the vector
-    registers that it computes in, 0 for scalar code, -1 where the width is only known on the device
-    (SVE). lanes: elements in one of them, 1 for scalar code, 0 if unknown. remainder: a narrower
-    loop over the same lines as a wider one of its function, or one that the compiler holds to be
-    rare. facts: counts by name, see `counting`. cycles: of one iteration, None if unknown; by: what
-    estimated them. limit: what holds it up. pressure: cycles of an iteration by port. calls:
-    functions of the same library that it calls. text: its instructions with source lines.
+    line: the source line, from 1, that most of its instructions come from, 0 if unknown. bits: of
+    the vector registers that it computes with, 0 for scalar code, -1 where the width depends on the
+    device (SVE). lanes: elements in one vector, 1 for scalar code, 0 if unknown. remainder: it is a
+    narrower loop over the lines of a wider one in its function, or the compiler considers it rare.
+    facts: counts by name, see `counting`. cycles: of one iteration, None if unknown. by: what
+    estimated them. limit: the bottleneck. pressure: cycles of an iteration by port. calls: the
+    functions that it calls. text: its instructions with source lines.
     """
 
     line: int = 0
@@ -34,8 +34,8 @@ class Body:
 
 @dataclass(frozen=True)
 class CompiledFunction:
-    """exported: it can be called from Python. refers: functions of the same library whose address
-    it takes or that it calls."""
+    """One function of a library. exported: it can be called from Python. refers: the functions of
+    the same library that it calls or whose address it takes."""
 
     exported: bool = False
     refers: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ class CompiledFunction:
 
 @dataclass(frozen=True)
 class Inside:
-    """functions: by symbol. disassembler: its name and version, "" where there is none; then `note`
-    says why nothing is known. note: also what was left out."""
+    """The analysis of a library. functions: by symbol. disassembler: its name and version, "" where
+    there is none. note: what was left out, or why nothing is known."""
 
     functions: dict[str, CompiledFunction] = field(default_factory=dict)
     disassembler: str = ""

@@ -1,5 +1,5 @@
-"""Looking into a library that was just built, with the tools of this machine. Runs where builds
-run, confined."""
+"""Inspection of a library that was just built, with the tools of this machine. Runs in the build
+sandbox."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .reading import read
 
 DISASSEMBLERS = ("objdump", "llvm-objdump")
 MISSING = (
-    "neither objdump (Debian: apt-get install binutils) nor llvm-objdump is installed, so nothing "
-    "is known of the code"
+    "neither objdump (Debian: apt-get install binutils) nor llvm-objdump is installed, so the code "
+    "cannot be analysed"
 )
 SECONDS = 20.0
 LISTING_BYTES = 16 << 20
 
 
 def inspect(library: str, source: str, file: str, exported: Sequence[str]) -> Inside:
-    """library: its path, built with line tables (-g1) for lines to be known. file: the name under
-    which the text was compiled."""
+    """Disassemble and analyse a library. library: its path; source lines are known if it was built
+    with line tables (-g1). file: the name under which the source was compiled."""
     name = next((n for n in DISASSEMBLERS if shutil.which(n)), "")
     program = shutil.which(name)
     if not program:

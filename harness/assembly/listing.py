@@ -1,4 +1,4 @@
-"""The words of a disassembler (`objdump -d -l --inlines`, `llvm-objdump -d -l`), taken apart into
+"""Parses the output of a disassembler (`objdump -d -l --inlines`, `llvm-objdump -d -l`) into
 functions and instructions. Pure."""
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ _PLACE = re.compile(r"^(?:; )?(?:inlined by )?(.*):(\d+)(?: \(.*\))?$")
 _ADDRESS = re.compile(r"^(?:.*,\s*)?(?:0x)?([0-9a-f]+) <")
 _NAMED = re.compile(r"<([^<>+]+?)(?:@plt)?>")
 _PREFIXES = ("lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "cs", "ds")
-MOST_INSTRUCTIONS = 200_000  # of a library
+MOST_INSTRUCTIONS = 200_000  # in a library
 MOST_IN_FUNCTION = 20_000
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """target: the address that its operand names, None without one. names: of symbols in its
-    operand. line: of the candidate's source."""
+    """One instruction. target: the address in its operand, None without one. names: the symbols in
+    its operand. line: of the candidate's source."""
 
     address: int
     name: str
@@ -30,8 +30,8 @@ class Instruction:
 
 
 def functions(listing: str, source: str) -> dict[str, list[Instruction]]:
-    """By symbol. source: the file whose lines count; a line inlined from another file counts as the
-    one that it is inlined into."""
+    """Parse a listing into instructions by symbol. source: the file whose lines count; code inlined
+    from another file gets the line that it is inlined into."""
     code: dict[str, list[Instruction]] = {}
     current: list[Instruction] = []
     line, fresh, total = 0, False, 0
@@ -52,7 +52,7 @@ def functions(listing: str, source: str) -> dict[str, list[Instruction]]:
             and not fresh
             and place.group(1).rsplit("/", 1)[-1] == source
         ):
-            # the first one that names the source is the innermost
+            # the first place that names the source is the innermost
             line, fresh = int(place.group(2)), True
     return code
 

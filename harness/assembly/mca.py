@@ -1,4 +1,4 @@
-"""llvm-mca: its input from a listing, and its words taken apart."""
+"""llvm-mca: writes its input from a listing and parses its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .table import Estimate
 
 NAMES = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(24, 12, -1)))
 SECONDS = 10.0
-SIMULATED = 100_000  # instructions, of all regions together
+SIMULATED = 100_000  # instructions in all regions together
 _REGION = re.compile(r"^\[\d+\] Code Region - (\d+)$", re.MULTILINE)
 _FIGURES = ("Iterations", "Total Cycles", "Block RThroughput")
 _NUMBER = r"\d+(?:\.\d+)?"
@@ -23,14 +23,14 @@ _PRESSURE = re.compile(r"^Resource pressure per iteration:\n([^\n]*)\n([^\n]*)$"
 
 
 def find() -> str:
-    """Its path, "" without one."""
+    """Return the path of llvm-mca, "" where it is not installed."""
     return next((path for path in map(shutil.which, NAMES) if path), "")
 
 
 def estimates(
     program: str, codes: Sequence[Sequence[Instruction]], architecture: InstructionSet
 ) -> list[Estimate]:
-    """One for each piece of code. Raises ValueError with the reason where it cannot say."""
+    """Estimate each piece of code. Raises ValueError with the reason where llvm-mca fails."""
     size = sum(map(len, codes))
     if not size:
         return []
@@ -82,7 +82,8 @@ def _name(version: str) -> str:
 
 
 def _assembly(code: Sequence[Instruction], architecture: InstructionSet) -> str:
-    """Targets become one label: which way a branch goes does not matter to it."""
+    """Write the code as llvm-mca's input. All branch targets become one label: llvm-mca ignores
+    where a branch goes."""
     lines = []
     for i in code:
         what = architecture.kind(i.name)
@@ -99,14 +100,14 @@ def _estimate(report: str, by: str) -> Estimate:
     figures = {name: float(value) for name, value in _FIGURE.findall(report)}
     row = _PRESSURE.search(report)
     if row is None or len(figures) < len(_FIGURES) or not figures["Iterations"]:
-        raise ValueError("what llvm-mca says cannot be read")
+        raise ValueError("the output of llvm-mca cannot be parsed")
     ports = dict(_PORT.findall(report))
     used = zip(re.findall(r"\[([\d.]+)\]", row.group(1)), row.group(2).split(), strict=False)
     pressure: dict[str, float] = {}
     for number, value in used:
         if re.fullmatch(_NUMBER, value) and float(value) > 0:
             name = ports.get(number, number)
-            # several units of one name: the busiest holds up the others
+            # of several units with one name, the busiest is the limit
             pressure[name] = max(pressure.get(name, 0.0), float(value))
     cycles, bound = figures["Total Cycles"] / figures["Iterations"], figures["Block RThroughput"]
     busiest = max(pressure, key=lambda name: pressure[name], default="")

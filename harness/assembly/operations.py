@@ -1,4 +1,4 @@
-"""What one instruction does, in words that hold for every processor."""
+"""A description of what one instruction does, the same for every processor."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Operation:
-    """kind: "vector" is integer or bitwise work in vector registers; "move" also loads and stores.
-    packed: floating-point arithmetic on a vector; scalar: on one value. bits: of the vector
-    registers that it is about, 0 for none or for one value; element: bits of an element, 0 if
-    unknown. register: bits of the widest register named. loads, stores: whether memory is read and
-    written. slot: the place on the stack, "" for other memory. reads, writes: registers; addresses:
-    those that only say where memory is."""
+    """What one instruction does. kind: "vector" is integer or bitwise work in vector registers;
+    "move" includes loads and stores. packed: floating-point arithmetic on a vector; scalar: on one
+    value. bits: the width of the vectors that it works on, 0 for none or for a single value.
+    element: bits of an element, 0 if unknown. register: bits of the widest register named. loads,
+    stores: whether memory is read and written. slot: the operand of an access to the stack, ""
+    otherwise. reads, writes: registers. addresses: registers that are used only to form an
+    address."""
 
     kind: Kind
     packed: bool = False
@@ -50,9 +51,10 @@ class Operation:
 
 @dataclass(frozen=True)
 class Core:
-    """What a processor of some kind takes for an instruction. groups: cycles on one of
-    `units[group]` equal units. latency: cycles until the result is there, load: until what is
-    loaded is. issue: instructions a cycle. source: where the figures are from."""
+    """The cost of instructions on one kind of processor. groups: the cycles that an instruction
+    occupies one of `units[group]` equal units, by group. latency: cycles until its result is ready.
+    load: cycles until a loaded value is ready. issue: instructions per cycle. source: where the
+    figures come from."""
 
     name: str
     source: str
@@ -65,8 +67,9 @@ class Core:
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """kind: of an instruction's name, without its operands. frame: whether the frame pointer of a
-    function is one. core: None if unknown."""
+    """The functions that interpret one architecture's instructions. kind: classifies an instruction
+    by its name alone. has_frame: whether a function uses the frame pointer as such. core: None if
+    unknown."""
 
     name: str
     kind: Callable[[str], Kind]

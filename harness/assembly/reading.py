@@ -1,4 +1,4 @@
-"""From a disassembler's words to what is inside. Pure but for the estimator that is handed in."""
+"""Analyses a disassembler's output. Pure except for the estimator passed in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .operations import InstructionSet, Operation
 from .x86 import X86
 
 ARCHITECTURES = {"x86_64": X86, "amd64": X86, "aarch64": AARCH64, "arm64": AARCH64}
-# of a library; instructions that are shown of one; characters of a line
+# bodies of a library; instructions shown of one body; characters of a line
 MOST_BODIES, MOST_LINES, MOST_CHARS = 64, 240, 160
 _OF_THE_COMPILER = (
     "_init", "_fini", "_start", "deregister_tm_clones", "register_tm_clones",
@@ -26,7 +26,8 @@ Estimator = Callable[[Sequence[Sequence[Instruction]], InstructionSet], list[tab
 
 @dataclass(frozen=True)
 class _Piece:
-    """One body while it is read. aside: what the compiler laid elsewhere."""
+    """One body during analysis. aside: the number of its instructions that the compiler placed
+    elsewhere."""
 
     function: str
     loop: bool
@@ -43,14 +44,15 @@ def read(
     exported: Sequence[str],
     mca: Estimator | None = None,
 ) -> Inside:
-    """listing: of objdump. source: the text that was compiled, file: its name there. machine: as
-    platform.machine() says it. exported: functions that Python may call. mca: estimates; where it
-    raises ValueError or is None, the table does."""
+    """Analyse a listing. listing: the disassembler's output. source: the text that was compiled.
+    file: its name in the listing. machine: as platform.machine() gives it. exported: functions that
+    Python may call. mca: estimates cycles; where it is None or raises ValueError, the table is
+    used."""
     architecture = ARCHITECTURES.get(machine.lower())
     if architecture is None:
         return Inside(
             architecture=machine,
-            note=f"loops are read on x86-64 and aarch64 only, and this is {machine}",
+            note=f"loops are analysed on x86-64 and aarch64 only, and this is {machine}",
         )
     code_of = {
         n: tuple(c)
@@ -104,7 +106,7 @@ def _pieces(name: str, code: tuple[Instruction, ...], architecture: InstructionS
 def _estimate(
     pieces: Sequence[_Piece], architecture: InstructionSet, mca: Estimator | None
 ) -> tuple[list[table.Estimate | None], str]:
-    """One for each loop, and why not by llvm-mca."""
+    """Return an estimate per piece, None where it is not a loop, and why llvm-mca failed."""
     loops, failed = [p for p in pieces if p.loop], ""
     costs: list[table.Estimate] = []
     if mca is not None:
@@ -152,7 +154,7 @@ def _body(
 
 
 def _text(piece: _Piece, source: list[str]) -> str:
-    """Its instructions, with the source before those that come from it."""
+    """List the instructions, each group preceded by its source line."""
     written, line = [], 0
     for i in piece.code[:MOST_LINES]:
         if i.line and i.line != line:
@@ -164,15 +166,15 @@ def _text(piece: _Piece, source: list[str]) -> str:
         written.append(f"; {len(piece.code) - MOST_LINES} more instructions")
     if piece.aside:
         written.append(
-            f"; {piece.aside} instructions of this loop lie elsewhere: the compiler holds them to "
-            "be rare"
+            f"; {piece.aside} instructions of this loop are elsewhere: the compiler considers them "
+            "rare"
         )
     return "\n".join(written)
 
 
 def _remainders(read: Sequence[tuple[_Piece, Body]], source: Sequence[str]) -> tuple[Body, ...]:
-    """A loop half of whose lines are those of a wider one does what that left over, or what it
-    could not take; so does a narrower one that is written to go on where another stopped."""
+    """Mark the remainder loops: a loop that shares half of its lines with a wider one handles what
+    the wider one leaves over; so does a narrower one written to continue where another stopped."""
     lines = [
         ({i.line for i in piece.code if 0 < i.line <= len(source)}, body) for piece, body in read
     ]

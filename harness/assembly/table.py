@@ -1,5 +1,5 @@
-"""What an iteration costs, by a small table of classes of instructions, where llvm-mca is not
-installed. Pure."""
+"""The cost of an iteration by a small table of instruction classes, for machines without llvm-mca.
+Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from .operations import Core, Operation
 
-ROUNDS = 16  # of the loop, to see how long the chain from one iteration to the next is
+ROUNDS = 16  # iterations that are simulated to find the dependency chain between them
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one iteration, with every load from the first cache. cycles. limit: what holds it up, in
-    words. pressure: cycles by port. by: what estimated it."""
+    """The cost of one iteration, with every load from the first-level cache. limit: the bottleneck,
+    in words. pressure: cycles by port. by: what estimated it."""
 
     cycles: float
     limit: str
@@ -23,8 +23,8 @@ class Estimate:
 
 
 def estimate(operations: Sequence[Operation], core: Core) -> Estimate:
-    """The longest of: the busiest group of units, the instructions that can be issued, the chain of
-    dependencies."""
+    """Estimate an iteration as the longest of three times: that of the busiest group of units, of
+    issuing the instructions, and of the chain of dependencies."""
     pressure: dict[str, float] = {
         "issue": sum(o.kind != "nothing" for o in operations) / core.issue
     }
@@ -47,7 +47,7 @@ def estimate(operations: Sequence[Operation], core: Core) -> Estimate:
 
 
 def _chain(operations: Sequence[Operation], core: Core) -> float:
-    """Cycles that an iteration waits for the one before it, with units without end."""
+    """Return the cycles that an iteration waits for the previous one, given unlimited units."""
     ready: dict[str, float] = {}
     ends = []
     for _ in range(ROUNDS):

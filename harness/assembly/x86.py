@@ -1,5 +1,4 @@
-"""Instructions of x86-64 in the order of operands that AT&T's assemblers use, and what they cost on
-a core like Skylake-SP."""
+"""Instructions of x86-64 in AT&T syntax, and their cost on a core like Skylake-SP."""
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ _SHUFFLE = re.compile(
     r"blend|pblend|pperm|movhlps|movlhps|expand|compress|psll?dq)"
 )
 _MOVE = re.compile(r"^v?(?:mov|lddqu|maskmov|broadcast|cmov)")
-# of a vector register they use one element
+# instructions that use one element of a vector register
 _SINGLE = re.compile(r"s[sdh]$|s[sd]2u?si|si2s[sd]|^v?mov[dq]$|comis|[ps]extr|pinsr")
-# their last operand
+# instructions that write their last operand without reading it
 _ONLY_WRITES = re.compile(r"^v?(?:mov|extract|pextr|p?compress|cvtps2ph|pmov)|^set")
 _SIZES, _INTEGERS = {"s": 32, "d": 64, "h": 16}, {"b": 8, "w": 16, "d": 32, "q": 64}
 _STACK, _FRAME = "rsp", "rbp"
@@ -68,7 +67,7 @@ def kind(name: str) -> Kind:
 
 
 def has_frame(code: tuple[Instruction, ...]) -> bool:
-    """Whether %rbp points into the stack: only a function that set it up."""
+    """Return whether %rbp is a frame pointer, which is so only if the function sets it up."""
     return any(
         i.name.startswith("mov") and i.operands.replace(" ", "") == "%rsp,%rbp" for i in code[:40]
     )
@@ -112,7 +111,8 @@ def read(instruction: Instruction, frame: bool) -> Operation:
 
 
 def _decides(name: str, what: Kind, register: int, memory: bool) -> bool:
-    """Whether it says how wide a loop works. Scalar code copies and clears its registers whole."""
+    """Return whether the instruction shows the vector width of a loop. Scalar code, too, copies and
+    clears whole registers."""
     if _SINGLE.search(name) or what not in ("float", "divide", "root", "vector", "gather", "move"):
         return False
     return memory if what == "move" else not (register == 128 and _BITWISE.match(name))
@@ -121,12 +121,12 @@ def _decides(name: str, what: Kind, register: int, memory: bool) -> bool:
 def _flow(
     name: str, what: Kind, parts: list[str], stores: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Registers that are read and written. The last operand is the result; many instructions read
-    it first."""
+    """Return the registers that are read and those that are written. The last operand is the
+    result; many instructions also read it."""
     if not parts:
         return (), ()
     if len(parts) == 3 and parts[0] == parts[1] and "xor" in name:
-        return (), _registers(parts[2])  # clears a register, whatever was in it
+        return (), _registers(parts[2])  # clears a register without depending on its value
     if _COMPARE.match(name) or stores:
         return tuple(r for part in parts for r in _values(part)), ()
     if name.startswith("lea"):
@@ -140,7 +140,7 @@ def _flow(
 
 
 def _split(operands: str) -> list[str]:
-    """At commas outside parentheses."""
+    """Split operands at commas outside parentheses."""
     return [p.strip() for p in re.split(r",(?![^(]*\))", operands)] if operands else []
 
 
@@ -154,12 +154,12 @@ def _bits(register: str) -> int:
 
 
 def _registers(text: str) -> tuple[str, ...]:
-    """By one name for all their sizes."""
+    """Return the registers in a text, with one name for all sizes of each."""
     return tuple(_whole(r) for r in _REGISTER.findall(text))
 
 
 def _values(text: str) -> tuple[str, ...]:
-    """Without those of an address."""
+    """Return the registers in an operand, without those that form an address."""
     return _registers(_MEMORY.sub("", text))
 
 
@@ -177,7 +177,7 @@ def _whole(register: str) -> str:
 
 
 def _element(name: str) -> int:
-    """Bits of one, from the last letters of the name; 0 if they do not say."""
+    """Return the bits of an element, from the last letters of the name; 0 if they do not tell."""
     if match := re.search(r"[ps]([sdh])$|dq[ua](\d+)$", name):
         return _SIZES[match.group(1)] if match.group(1) else int(match.group(2))
     if match := re.match(r"v?p(?!and$|or$|xor$|andn$)\w*([bwdq])$", name):
@@ -189,11 +189,11 @@ _DIVIDES = {
     128: 3.0,
     256: 5.0,
     512: 10.0,
-}  # reciprocal throughput of divps, by bits; doubles take 1.6 times, roots as much and 20 % more
+}  # reciprocal throughput of divps by bits; doubles take 1.6 times as long, roots 1.2 times
 
 
 def groups(operation: Operation) -> Mapping[str, float]:
-    """Reciprocal throughputs of Skylake-SP."""
+    """Return the reciprocal throughputs of a Skylake-SP."""
     group_cycles: dict[str, float] = {}
     if operation.loads:
         group_cycles["load"] = 1.0
@@ -217,7 +217,7 @@ def groups(operation: Operation) -> Mapping[str, float]:
 
 
 def latency(operation: Operation) -> float:
-    """Cycles of Skylake-SP."""
+    """Return the latency on a Skylake-SP, in cycles."""
     base = {
         "float": 4.0,
         "divide": 11.0,

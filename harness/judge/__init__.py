@@ -1,2 +1,2 @@
-"""The process that decides. It owns clocks, seeds, locks and comparison, and imports neither task
-nor candidate."""
+"""The judge: the process that decides about candidates. It owns clocks, seeds, locks and
+comparisons, and imports neither task nor candidate."""

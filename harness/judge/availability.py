@@ -1,5 +1,5 @@
-"""What this machine offers for a request: the device family of a target, the isolation, and the
-place where candidates run or are compiled."""
+"""Finds what this machine offers for a request: the device family of a target, the isolation level,
+and the place where candidates run or are compiled."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .failures import Unfit
 from .processes.runtimes import Place
 
 COMPILE_HINT = (
-    "Compiling works for it. Float32 and float16 Triton kernels can be checked for target cpu, in "
-    "Triton's interpreter; to measure, use a machine with that device."
+    "Kernels can be compiled for it. Float32 and float16 Triton kernels can be checked with target "
+    "cpu, in Triton's interpreter; to measure, use a machine with that device."
 )
 
 
@@ -26,7 +26,8 @@ class CapabilityMissing(Exception):
 
 
 def find_family(target: Target) -> DeviceFamily:
-    """The device family that evaluates for a target. Raises CapabilityMissing with the reason."""
+    """Return the device family that evaluates for a target. Raises CapabilityMissing with the
+    reason."""
     family = FAMILIES.get(target.family)
     if family is None:
         raise CapabilityMissing(
@@ -34,19 +35,20 @@ def find_family(target: Target) -> DeviceFamily:
             f"Targets: {', '.join(FAMILIES)}.",
         )
     if reason := family.missing():
-        raise CapabilityMissing(f"target {target} is not here: {reason}", "Use target cpu.")
+        raise CapabilityMissing(f"target {target} is not available: {reason}", "Use target cpu.")
     if target.arch and not family.device_key().split(":sm_")[-1].startswith(
         target.arch.removeprefix("sm_")
     ):
         raise CapabilityMissing(
-            f"target {target} is not the device here ({family.device_key()})", "Use that one."
+            f"target {target} is not this machine's device ({family.device_key()})",
+            "Use that one.",
         )
     return family
 
 
 def find_level(machine: Machine, language: str, policy: Policy) -> IsolationLevel:
-    """The isolation under which candidates run. Raises CapabilityMissing where the policy or the
-    language forbids it."""
+    """Return the isolation level under which candidates run. Raises CapabilityMissing where the
+    policy forbids it or the language is unknown."""
     if language not in LANGUAGES:
         raise CapabilityMissing(
             f"this evaluator has no language {language!r}",
@@ -65,8 +67,8 @@ def find_level(machine: Machine, language: str, policy: Policy) -> IsolationLeve
 def find_place(
     machine: Machine, family: DeviceFamily, target: Target, task: Task, request: EvaluationRequest
 ) -> Place:
-    """Where to evaluate. Raises CapabilityMissing where the language does not work, and Unfit where
-    a verdict would mislead."""
+    """Return where to evaluate. Raises CapabilityMissing where the language does not work, and
+    Unfit where a verdict would be misleading."""
     language = LANGUAGES[request.candidate.language]
     report = target_reports.find_report(target, language.name)
     if report is None or report.mode == "absent":
@@ -86,7 +88,8 @@ def find_place(
 
 
 def find_compiler(machine: Machine, target: Target, language: str) -> Place:
-    """Where to compile for a target. Raises CapabilityMissing where the language cannot be."""
+    """Return where to compile for a target. Raises CapabilityMissing where the language cannot be
+    compiled for it."""
     if machine.only_compiles(target) and target_reports.find_report(target, language) is None:
         languages = ", ".join(
             dict.fromkeys(

@@ -1,4 +1,4 @@
-"""The confined workers in which a candidate is loaded: how they start, and how a case is made ready
+"""The confined workers in which a candidate is loaded: their start, and the preparation of a case
 in them."""
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from .processes.worker import Worker
 from .stage_context import StageContext
 
 LOAD_SECONDS = 30.0
-# calls may take 200 times as long as the strongest baseline, and 10 s in any case;
+# calls may take 10 s in any case, and 200 times as long as the strongest baseline,
 CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0
-SLOW_FACTOR = 20.0  # 20 times where the baseline takes half a second or was not timed
-# turns of a block in which a candidate may be as slow as that: none has to make more of them
+SLOW_FACTOR = 20.0  # or 20 times where the baseline takes half a second or was not timed
+# turns of a block that are allowed the full time of a slow candidate; no block needs more
 SLOW_TURNS = 24
-# as often as what a large case reads and writes a copy of eager may map it, with what its operators
-# hand on
+# the address space of a large case, as a multiple of its bytes: enough for a copy of eager with its
+# intermediate results
 HELD_TIMES = 24
 
 
 def start_worker(
     context: StageContext, *, poison: bool = False, cores: Sequence[int] = ()
 ) -> Worker:
-    """A fresh confined worker with the candidate loaded: on the timing core with one thread, or on
-    `cores` with a thread each. It cannot leave them, unless it only verifies (`poison`): races are
-    looked for on all cores. The first worker of an evaluation decides what is built for it. One
-    that is timed is a fork of the same
-    process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us
-    differed by 4 % before, by 1 to 2 % since (seen on a CPU)."""
+    """Start a fresh confined worker with the candidate loaded: on the timing core with one thread,
+    or on `cores` with a thread each. It is confined to these cores unless it only verifies
+    (`poison`), because races are looked for on all cores. The first worker of an evaluation
+    determines which builds exist. A timed worker is forked from the same process as the
+    reference's, which fixes the addresses of code and libraries: equal calls of 11 us differed by
+    4 % without this, by 1 to 2 % with it (seen on a CPU)."""
     pinned = tuple(cores or context.task.timing_cpus)
     if poison:
         server, rules, spare = (
@@ -92,7 +92,7 @@ def start_worker(
 
 
 def _load(worker: Worker, fds: list[int], poison: bool) -> None:
-    """Load the candidate: mostly compiling, which disturbs nobody who is timed."""
+    """Load the candidate. Most of this is compiling, which does not disturb timing."""
     worker.send("load", fds, poison=poison)
     worker.wait(frames.OK, LOAD_SECONDS)
 
@@ -100,7 +100,7 @@ def _load(worker: Worker, fds: list[int], poison: bool) -> None:
 def _timing_server(
     context: StageContext, pinned: tuple[int, ...]
 ) -> tuple[ForkServer, Confinement]:
-    """Where a worker that is timed is forked from, and how it is confined."""
+    """Return the fork server and the confinement of a timed worker."""
     family = context.task.family
     rules = replace(
         _rules(context), cpus=pinned, forks=context.place.mode == "compile" or family.FORKS
@@ -111,8 +111,8 @@ def _timing_server(
 
 
 def end_worker(context: StageContext, worker: Worker) -> None:
-    """The kernel clears it away while inputs are drawn; what it holds of a device is given back
-    before anybody asks what is free there."""
+    """End a worker. On a host the kernel cleans up in the background; on a device its memory must
+    be free before anything queries the free memory."""
     if context.task.family.OWN_MEMORY:
         worker.close()
     else:
@@ -120,8 +120,8 @@ def end_worker(context: StageContext, worker: Worker) -> None:
 
 
 def prestart_timed(context: StageContext) -> None:
-    """Begin with the next worker that will be timed on a device, whose context takes as long as
-    drawing inputs does. It has no candidate yet."""
+    """Start the next timed worker on a device ahead, without a candidate: creating its context
+    takes as long as drawing inputs."""
     family = context.task.family
     if context.place.mode == "execute" and family.SLOW_START:
         server, rules = _timing_server(context, tuple(context.task.timing_cpus))
@@ -131,7 +131,7 @@ def prestart_timed(context: StageContext) -> None:
 
 
 def _rules(context: StageContext) -> Confinement:
-    """A candidate's confinement, with the address space that the largest case needs."""
+    """Return a candidate's confinement, with the address space that the largest case needs."""
     rules = context.machine.rules(context.level, context.task.family)
     case_bytes = max(
         (p.input_bytes + p.slot_bytes + p.state_bytes for p in context.task.pools.values()),
@@ -143,14 +143,14 @@ def _rules(context: StageContext) -> Confinement:
 
 
 def address_space(granted: int, case_bytes: int, allowed: int) -> int:
-    """Bytes that a candidate may map; granted: by its device family, 0 for any number. More for a
-    large case, whose inputs and outputs are there several times, mapped and fenced, and as often
-    again as its operators hand values on."""
+    """Return the bytes that a candidate may map. granted: those of its device family, 0 for no
+    limit. A large case gets more: its inputs and outputs are mapped several times, with guard
+    pages, and its operators need intermediate results of the same size."""
     return max(granted, min(HELD_TIMES * case_bytes, allowed)) if granted else 0
 
 
 def prestart(context: StageContext) -> None:
-    """Begin with the worker that will check the next candidate."""
+    """Start the worker that will check the next candidate ahead."""
     family = context.task.family
     if context.place.mode == "execute":
         context.machine.spare_worker.start(
@@ -163,8 +163,9 @@ def prestart(context: StageContext) -> None:
 
 
 def keep_compiled(context: StageContext, worker: Worker) -> int | None:
-    """Spare the timing workers what the checking worker has compiled, where compiling happens at
-    the first launch: a descriptor of it that the caller closes, None where there is nothing."""
+    """Keep what the checking worker has compiled for the timing workers, where kernels are compiled
+    at the first launch. Returns a descriptor that the caller closes, None where there is
+    nothing."""
     if not context.task.family.COMPILES_AT_LAUNCH:
         return None
     fd = memory_files.create("compiled", 0, fixed=False)
@@ -181,13 +182,13 @@ def keep_compiled(context: StageContext, worker: Worker) -> int | None:
             memory_files.seal(fd)
         except OSError as error:
             raise Interfered(
-                "it keeps hold of the file in which it handed over what it compiled"
+                "it keeps the file open in which it returned its compiled kernels"
             ) from error
         return True
 
     is_packed = False
     try:
-        is_packed = context.guard("handing over what was compiled", worker, pack)
+        is_packed = context.guard("returning its compiled kernels", worker, pack)
         return fd if is_packed else None
     finally:
         if not is_packed:
@@ -203,7 +204,7 @@ def prepare(
     instance: str = "",
 ) -> Slots:
     """Construct the candidate's model for a case and give it the reference's parameters. before:
-    slots that this worker is done with. instance: see `construct`."""
+    slots that this worker no longer uses. instance: see `construct`."""
     slots = bursts.slots(pool, count, before)
 
     def prepare() -> None:
@@ -222,8 +223,8 @@ def construct(
     key: str = "",
     instance: str = "",
 ) -> None:
-    """Construct the candidate's model for a case. key: by which it is called, the case's name where
-    there is none. instance: a name under which the model is kept, and taken where there is one."""
+    """Construct the candidate's model for a case. key: the key for its calls, by default the case's
+    name. instance: a name under which the model is kept and reused, "" for none."""
     worker.ask(
         "case",
         [*worker.private_copies(pool.init_fd), *slots.fds],
@@ -245,7 +246,7 @@ def construct(
 
 
 def set_state(worker: Worker, pool: CasePool, seed: int, key: str = "") -> None:
-    """Give a candidate's model the reference's parameters in a state."""
+    """Give a candidate's model the reference's parameters in the state with this seed."""
     if pool.describe["state"]:
         layout = pool.describe["state_layout"]
         worker.ask(
@@ -259,15 +260,16 @@ def set_state(worker: Worker, pool: CasePool, seed: int, key: str = "") -> None:
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Seconds that a side of a timed block may take: for one turn, with all that it does between
-    its calls; a candidate for all its turns together, too: the lock of the machine is held."""
+    """The seconds that one side of a timed block may take. turn: for one turn, with everything
+    between its calls. block: for all turns of a candidate together, since the device lock is
+    held."""
 
     turn: float
     block: float
 
 
 def deadlines(case: Case, pool: CasePool) -> Deadlines:
-    """Of a block; lazy initialisation at the first call included."""
+    """Return the deadlines of a block, including lazy initialisation at the first call."""
     calls = pool.calls + pool.warm_calls
     return Deadlines(
         call_seconds(case, calls), CALL_FLOOR_SECONDS + call_seconds(case, SLOW_TURNS * calls)
@@ -275,8 +277,8 @@ def deadlines(case: Case, pool: CasePool) -> Deadlines:
 
 
 def call_seconds(case: Case, calls: int, reference_s: float = 0.0) -> float:
-    """How long so many calls may take. reference_s: one of the reference, which counts where no
-    baseline was timed."""
+    """Return the seconds that `calls` calls may take. reference_s: seconds of one call of the
+    reference, used where no baseline was timed."""
     baseline_s = min(case.baselines_us.values(), default=0.0) / 1e6
     call_s = (
         min(CALL_FACTOR * baseline_s, max(CALL_FLOOR_SECONDS, SLOW_FACTOR * baseline_s))

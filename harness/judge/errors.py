@@ -1,4 +1,4 @@
-"""How work with a worker ends when it does not end well."""
+"""The errors that end work with a worker, and the token that cancels it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class WorkerFailed(Exception):
 
 
 class OrderEnds(WorkerFailed):
-    """The worker ordered a build that ends whoever orders it; it was killed. The message is in the
-    record of that build."""
+    """The worker ordered a build that is fatal to its evaluation, and was killed. The record of the
+    build has the message."""
 
     def __init__(self, message: str) -> None:
         super().__init__("native", message)
 
 
 class WorkerDied(Exception):
-    """The worker ended. signal_number: what killed it, or None; exit_code: else. held_bytes:
-    what it and its descendants held when they were ended for holding too much, else 0. peak: the
-    most bytes that the worker itself held; limit: those it could map, 0 for any. starved: the
-    kernel killed some process for want of memory meanwhile."""
+    """The worker ended. signal_number: the signal that killed it, or None; exit_code otherwise.
+    held_bytes: what it and its descendants held when they were ended for exceeding the memory
+    limit, else 0. peak: the most bytes that the worker itself held. limit: the bytes that it could
+    map, 0 for no limit. starved: meanwhile the kernel killed a process because memory ran out."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class WorkerDied(Exception):
 
     @classmethod
     def of(cls, ending: dict[str, list[int]], *, limit: int, killed_for_memory: int) -> WorkerDied:
-        """From what was reported; without a report whoever should have reported was killed as
+        """Create the error from the watcher's report. Without a report the watcher was killed as
         well."""
         status, peak = ending.get("S", [signal.SIGKILL, 0])
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
@@ -66,7 +66,7 @@ class WorkerDied(Exception):
 
 
 class WorkerTimeout(Exception):
-    """No answer before the deadline, or none that could follow, as the text says; the worker was
+    """The worker did not answer before the deadline, or no longer could, as the text says; it was
     killed."""
 
 
@@ -75,8 +75,7 @@ class Interfered(Exception):
 
 
 class ServerLost(Exception):
-    """The process that workers are forked from was killed, and they with it: nothing that the
-    worker did."""
+    """The fork server was killed, and its workers with it. The worker did not cause this."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -85,7 +84,7 @@ class ServerLost(Exception):
 
 
 class Refused(Exception):
-    """The confinement that was asked for could not be entered."""
+    """The requested confinement could not be set up."""
 
 
 class Cancelled(Exception):
@@ -93,12 +92,12 @@ class Cancelled(Exception):
 
 
 class TaskRefusedError(Exception):
-    """The task cannot be judged; the message names the line where there is one, and the fix."""
+    """The task cannot be judged. The message names the line, if there is one, and the fix."""
 
     @property
     def for_memory(self) -> bool:
-        """Whether memory is all that was missing. Told from the words: of the task's own process
-        nothing else is known."""
+        """Whether a lack of memory is the only reason. Decided by the message, since nothing else
+        is known about an error in the task's own process."""
         words = ("GiB are free", "OutOfMemoryError", "ran out of memory")
         return any(word in str(self) for word in words)
 
@@ -115,7 +114,7 @@ class CancelToken:
         os.eventfd_write(self.fd, 1)
 
     def check(self) -> None:
-        """Raises Cancelled once cancelled."""
+        """Raise Cancelled if the request was cancelled."""
         if self._set.is_set():
             raise Cancelled
 

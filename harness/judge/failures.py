@@ -1,4 +1,4 @@
-"""How a candidate failed -> status, message and signals. Pure."""
+"""Turns a candidate's failure into status, message and signals. Pure."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .processes.builds import BuildRecord
 
 @dataclass(eq=False)
 class Failure(Exception):
-    """Ends an evaluation."""
+    """The failure that ends an evaluation."""
 
     status: Status
     message: str
     signals: tuple[Signal, ...]
     log: str = ""
     wrong: tuple[str, Finding] | None = None
-    """The case whose output was wrong, and in what."""
+    """The case whose output was wrong, and the finding."""
 
 
 class Unfit(Exception):
-    """A verdict here would be worth nothing, whatever it were; the text says why. Nothing is known
-    about the candidate."""
+    """A verdict on this machine would be meaningless; the message says why. Nothing is known about
+    the candidate."""
 
 
 _KINDS: dict[str, tuple[Status, str]] = {
@@ -51,12 +51,12 @@ _DEVICE_FAULT = re.compile(
     r"illegal memory access|misaligned address|shared address space|device-side assert|unspecified "
     r"launch failure|"
     r"illegal instruction was encountered|invalid program counter|cudaErrorIllegalAddress"
-)  # what CUDA says once a kernel has broken its context
+)  # CUDA's messages after a kernel has broken the context
 _WRITTEN_INPUT = re.compile(r"write to byte \d+ inside input \d")
 _BESIDE = re.compile(r"memory \d+ bytes (before|after)")
-QUOTED_CHARS = 200  # of what a candidate was told of a failed build, by which its error is known
-READ_CHARS = 16_000  # of a compiler's words that are read for a meaning
-NEARLY = 0.8  # of the memory limit: close enough to explain a death
+QUOTED_CHARS = 200  # of the reply about a failed build, by which the resulting error is recognised
+READ_CHARS = 16_000  # of a compiler's output that are searched for known messages
+NEARLY = 0.8  # share of the memory limit above which the limit explains a worker's end
 _DEATHS = {
     signal.SIGSEGV: (
         "crash.segmentation_fault",
@@ -73,7 +73,7 @@ _DEATHS = {
         "crash.abort",
         (
             "abort (an assertion, heap corruption, an uncaught C++ exception, or an allocation "
-            "that got no memory: there is a limit)"
+            "beyond the memory limit)"
         ),
     ),
     signal.SIGILL: (
@@ -83,7 +83,7 @@ _DEATHS = {
     signal.SIGFPE: ("crash.arithmetic", "an arithmetic fault, such as an integer division by zero"),
     signal.SIGKILL: (
         "crash.exit",
-        "SIGKILL, which it or a process of its own sent; the system was not short of memory",
+        "SIGKILL, sent by itself or one of its processes; the system was not short of memory",
     ),
     signal.SIGXFSZ: ("output_flood", "writing a file beyond the limit"),
 }
@@ -97,7 +97,7 @@ def explain(
     builds: Sequence[BuildRecord],
     language: Language,
 ) -> Failure:
-    """`where`: what the candidate was doing, for the message."""
+    """Explain an error. where: what the candidate was doing, for the message."""
     if isinstance(error, WorkerFailed) and (failed := _reason(str(error), builds)) is not None:
         return _build_failure(failed)
     if flooded:
@@ -126,23 +126,23 @@ def explain(
 
 
 def _reason(text: str, builds: Sequence[BuildRecord]) -> BuildRecord | None:
-    """The failed build that an error is about: it quotes what was said of it. One that was caught
-    explains nothing that came later."""
+    """Return the failed build that an error is about: the error quotes the reply about it. A build
+    failure that the candidate caught does not explain later errors."""
     return next(
         (b for b in builds if not b.ok and b.reply and b.reply[:QUOTED_CHARS].strip() in text), None
     )
 
 
 def compile_failure(text: str, log: str, language: Language) -> Failure:
-    """A compiler inside the worker refused the candidate's text (`text`), perhaps after printing
-    why (`log`)."""
+    """Return the failure of a candidate that a compiler inside the worker refused. text: the error.
+    log: what was printed before, perhaps the reason."""
     signals = _with_general(language.read_log(_shorten(f"{log}\n{text}" if log else text)))
     return Failure("build_failed", signals[0].message, signals, f"{text}\n{log}".strip())
 
 
 def _shorten(text: str) -> str:
-    """Both ends of it. The text is the candidate's: what reads it may take the square of its
-    length."""
+    """Keep both ends of a long text. The candidate controls the text, and searching it can take
+    quadratic time."""
     return (
         text
         if len(text) <= READ_CHARS
@@ -151,7 +151,7 @@ def _shorten(text: str) -> str:
 
 
 def _with_general(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
-    """With `compile_error` itself, by which a reader finds every failed build."""
+    """Add `compile_error` itself, by which a reader finds every failed build."""
     return (
         signals
         if any(s.name == "compile_error" for s in signals)
@@ -204,7 +204,7 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
 
 
 def _shortage(error: WorkerDied, log: str) -> str:
-    """What shows that it died for want of memory, "" where nothing does."""
+    """Return the evidence that a worker ended for lack of memory, "" where there is none."""
     if error.held_bytes:
         return f"it and its processes held {error.held_bytes / 2**30:.1f} GiB, more than the limit"
     if error.limit and error.peak > NEARLY * error.limit:

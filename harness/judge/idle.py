@@ -1,5 +1,5 @@
-"""What a judge does while nobody waits for it: work that the next request will probably need, given
-up where that needs something else."""
+"""A judge's work while no request is waiting: it prepares what the next request will probably need,
+and stops if that request needs something else."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 
 from .errors import Cancelled, CancelToken
 
-PAUSE_SECONDS = 0.5  # without a request: then it begins
+PAUSE_SECONDS = 0.5  # time without a request after which the work begins
 
 Steps = Callable[[CancelToken], Iterator[None]]
 
 
 class Idle:
-    """One piece of work at a time, done by the thread that serves requests; `interrupt` is for any
-    thread."""
+    """One piece of idle work at a time, done by the thread that serves requests. `interrupt` may be
+    called from any thread."""
 
     def __init__(self) -> None:
         self._steps: Steps | None = None
@@ -27,12 +27,12 @@ class Idle:
 
     @property
     def planned(self) -> bool:
-        """Whether there is work."""
+        """Whether work is planned."""
         return self._steps is not None
 
     def plan(self, steps: Steps, subject: str) -> None:
-        """In place of what was planned before. A step that fails puts everything as it was without
-        it: whoever needs its result repeats it, and hears why it fails."""
+        """Plan work, in place of any planned before. A step that fails must undo its effects: the
+        request that needs its result repeats it and reports why it fails."""
         self._steps, self._subject = steps, subject
 
     def drop(self) -> None:
@@ -40,7 +40,7 @@ class Idle:
         self._steps = None
 
     def run(self, waiting: Callable[[], bool]) -> None:
-        """Step by step, until all is done or a request is `waiting`."""
+        """Work step by step until everything is done or a request is `waiting`."""
         steps, self._steps = self._steps, None
         if steps is None:
             return
@@ -55,7 +55,7 @@ class Idle:
         except Cancelled:
             pass
         except Exception:
-            if not self._closed:  # else what it uses was closed meanwhile
+            if not self._closed:  # otherwise its resources were closed meanwhile
                 traceback.print_exc()
         finally:
             with self._lock:
@@ -63,13 +63,13 @@ class Idle:
                 token.close()
 
     def interrupt(self, subject: str) -> None:
-        """End the step that goes on, if one does for another subject."""
+        """Cancel the running step if it is for another subject."""
         with self._lock:
             if self._token is not None and self._subject != subject:
                 self._token.cancel()
 
     def close(self) -> None:
-        """End the step that goes on, and begin none any more."""
+        """Cancel the running step and begin no other."""
         with self._lock:
             self._closed = True
             if self._token is not None:

@@ -2,8 +2,8 @@
 ends when stdin closes.
 
 Requests: {"id", "op": "describe" | "open_task" | "evaluate" | "compare", ...} and {"op": "cancel",
-"id"}. Requests run one after the other. Answers: {"id", "event": {"stage", "message", "fraction"}}
-while it works, then {"id", "result"} or {"id", "error": {"kind": "task_refused" | "unavailable" |
+"id"}. Requests run one after another. Answers: {"id", "event": {"stage", "message", "fraction"}}
+during the work, then {"id", "result"} or {"id", "error": {"kind": "task_refused" | "unavailable" |
 "cancelled" | "failed", "message", "hint"}}."""
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from .tasks.opening_cache import OpeningCache
 
 REFUSED_HINT = "Fix the task file and open it again."
 UNFIT_HINT = (
-    "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or only compile "
-    "it for one (target cuda:sm_90)."
+    "Verify it on a GPU (target cuda), verify a float32 or float16 version on this machine, or "
+    "only compile it for a GPU (target cuda:sm_90)."
 )
 MOST_DESCRIPTORS = 1 << 16
-IDLE_SECONDS = 60.0  # without a request: then nothing is kept ready on a device
+IDLE_SECONDS = 60.0  # time without a request after which no worker is kept ready on a device
 
 
 class Judge:
@@ -54,7 +54,7 @@ class Judge:
         self._lock = threading.Lock()
 
     def serve(self) -> None:
-        """Until stdin closes; then end everything that was started, at once."""
+        """Serve until stdin closes, then end everything that was started at once."""
         threading.Thread(target=self._work, daemon=True).start()
         for line in sys.stdin:
             message = json.loads(line)
@@ -97,7 +97,7 @@ class Judge:
                     "result": self._answer(message, _teller(number), token),
                 }
             except Cancelled:
-                self._machine.reaper.wait()  # its processes are gone when the caller hears of it
+                self._machine.reaper.wait()  # its processes end before the caller gets the answer
                 answer = _error(number, "cancelled", "cancelled", "")
             except TaskRefusedError as error:
                 answer = _error(number, "task_refused", str(error), REFUSED_HINT)
@@ -114,12 +114,12 @@ class Judge:
                 )
             except WorkerFailed as error:
                 self._tasks.close_all()
-                # in a step that opening it does not take, such as a held-out case
+                # a step that opening a task does not include, such as a held-out case
                 if error.kind == "task":
                     answer = _error(number, "task_refused", str(error), REFUSED_HINT)
                 else:
                     answer = _failure_reply(number, error)
-            # the evaluator's own trouble: reported as such, never as a verdict
+            # an error of the evaluator itself: reported as such, never as a verdict
             except Exception as error:
                 self._tasks.close_all()
                 answer = _failure_reply(number, error)
@@ -128,26 +128,27 @@ class Judge:
             _say(answer)
 
     def _answer(self, message: dict[str, Any], tell: Tell, token: CancelToken) -> Any:
-        """The result of a request. Where the device has no memory left for the judge's own part:
-        once more, with all other tasks closed. Raises TaskRefusedError where that is too little."""
+        """Return the result of a request. If the device has no memory left for the judge's own
+        part, try once more with all other tasks closed. Raises TaskRefusedError if that is not
+        enough."""
         try:
             return getattr(self._handlers, message["op"])(message, tell, token)
         except Exception as error:
             if not device_link.is_want_of_memory(error):
                 raise
             several, reason = len(self._tasks) > 1, str(error).splitlines()[0]
-        self._tasks.free_memory()  # not before: the traceback holds sets
+        self._tasks.free_memory()  # only now: the traceback referred to input sets
         if several:
             return self._answer(message, tell, token)
         raise TaskRefusedError(
-            f"the device's memory ran out while this was judged: {reason} Nothing of the task is "
-            f"held any more, and {device_link.free_bytes() / 2**30:.1f} GiB are free now. Use "
-            "smaller shapes, or a machine with more memory."
+            f"the device's memory ran out while this was judged: {reason} The task was closed, and "
+            f"{device_link.free_bytes() / 2**30:.1f} GiB are free now. Use smaller shapes, or a "
+            "machine with more memory."
         )
 
 
 def _failure_reply(number: int, error: Exception) -> dict[str, Any]:
-    """Called where it is handled."""
+    """Print the traceback and return the answer. Call it in the exception's handler."""
     traceback.print_exc()
     hint = "See the judge's log on stderr; the call may be repeated."
     return _error(number, "failed", f"{type(error).__name__}: {error}", hint)
@@ -158,7 +159,7 @@ def _error(number: int, kind: str, message: str, hint: str) -> dict[str, Any]:
 
 
 def _teller(number: int) -> Tell:
-    """Reports what goes on to whoever sent the request of that number."""
+    """Return a function that reports progress on the request with this number."""
     return lambda stage, text, fraction: _say(
         {"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}}
     )
@@ -174,7 +175,8 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def main(cache: str) -> None:
-    """Entry of the process. Every input set is a descriptor, and small cases have hundreds."""
+    """Run the judge. Raises the limit on open files, since every input set is a descriptor and
+    small cases have hundreds."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, MOST_DESCRIPTORS)), hard))
     Judge(Path(cache)).serve()

@@ -1,5 +1,5 @@
-"""What the stages of one evaluation leave. A stage is a function from its context and the outcomes
-before it to its own; what ended the evaluation in it is a part of that."""
+"""The outcomes of the stages of an evaluation. A stage is a function from its context and the
+earlier outcomes to its own outcome, which includes the failure that ended the evaluation in it."""
 
 from __future__ import annotations
 
@@ -16,49 +16,51 @@ from .processes.worker import Worker
 
 @dataclass(frozen=True)
 class Outcome:
-    """What any stage leaves."""
+    """The common part of all outcomes."""
 
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Of its report."""
+    """The data of its report."""
     signals: Sequence[Signal] = ()
-    """That it found, besides those of its failure."""
+    """The signals that it found, besides those of its failure."""
     results: Mapping[str, CaseResult] = field(default_factory=dict)
-    """By case, as they stand after it; empty for a stage that has nothing to do with them."""
+    """The results after it, by case; empty for a stage that does not change them."""
     failure: Failure | None = None
-    """What ended the evaluation here; the rest is then what was found until then."""
+    """The failure that ended the evaluation in it; the other fields are then what was found so
+    far."""
 
 
 @dataclass(frozen=True)
 class Built(Outcome):
-    """The candidate's text was read, and a worker has loaded it."""
+    """The outcome of reading the candidate's text and loading it in a worker."""
 
     worker: Worker | None = None
-    """The one that is checked; None where it did not come to that. The pipeline closes it."""
+    """The worker for checking; None if there is none. The pipeline closes it."""
 
 
 @dataclass(frozen=True)
 class Verified(Outcome):
-    """Outputs were compared, and what computes them was counted, in the candidate's own words."""
+    """The outcome of comparing outputs, with counts of what computes them as the candidate's
+    process reports them."""
 
     launches: int = 0
-    """Of its own kernels."""
+    """Launches of its own kernels."""
     called: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Calls of C++ functions, by build and name."""
     kernels: Sequence[Captured] = ()
-    """Of load_cuda, that were launched."""
+    """The kernels of load_cuda that were launched."""
 
 
 @dataclass(frozen=True)
 class Timed(Outcome):
-    """Fresh processes stood beside the baselines."""
+    """The outcome of timing fresh processes against the baselines."""
 
     times: Mapping[str, CaseTimes] = field(default_factory=dict)
-    """By case: what was measured in each process."""
+    """By case, the measurements of each process."""
 
 
 @dataclass(frozen=True)
 class Profiled(Outcome):
-    """It is known who did the work, and what a compiler made of it."""
+    """The outcome of finding out what did the work, and of analysing compiled code."""
 
     static: Sequence[Signal] = ()
-    """What the binaries show: told where they explain the time."""
+    """Signals from the binaries, reported where they explain the time."""

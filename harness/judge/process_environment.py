@@ -1,5 +1,5 @@
-"""How the processes of a judge are started: their environment variables, and Python in isolated
-mode on this evaluator's own files."""
+"""The start of a judge's processes: their environment variables, and Python in isolated mode on
+this evaluator's own files."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import sys
 from pathlib import Path
 
 # Both sides of every comparison run under this allocator policy: freed memory stays in the process,
-# so that a call does not pay for fresh pages. mallopt(3) names the variables; measured, it removes
-# 32,772 page faults a call for 2 x 32 MiB outputs.
+# so that a call does not pay for fresh pages. The variables are described in mallopt(3). Measured,
+# the policy removes 32,772 page faults per call with 2 x 32 MiB outputs.
 ALLOCATION = {
     "MALLOC_MMAP_THRESHOLD_": "4000000000",
     "MALLOC_TRIM_THRESHOLD_": "8000000000",
     "MALLOC_TOP_PAD_": "268435456",
 }
 
-# The judge compares large tensors: the same policy makes that several times faster. It spreads them
-# over threads of its own (distance.py), and no thread that waits may spin beside what is timed.
+# The judge compares large tensors, which the same policy makes several times faster. It distributes
+# them over its own threads (distance.py), and a waiting thread must not spin during timing.
 JUDGE_ENVIRONMENT = {**ALLOCATION, "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"}
 
 
-# Which GPUs a process sees: the judge and its workers must mean the same one by "the first".
+# The GPUs that a process sees: judge and workers must number them in the same way.
 DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[str, str]:
-    """The whole environment of a worker: nothing of the user's leaks in but the choice of
-    devices."""
+    """Return the whole environment of a worker. Of the user's variables it contains only the choice
+    of devices."""
     values = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp",
@@ -45,13 +45,13 @@ def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[s
 
 
 def harness_root() -> str:
-    """The folder that holds this `harness` and nothing else that could be imported by accident."""
+    """Return the folder that contains this `harness`."""
     return str(Path(__file__).resolve().parents[2])
 
 
 def python_command(module: str, function: str, *arguments: object) -> list[str]:
-    """A Python command that runs a function of ours in isolated mode, whatever the current folder
-    holds."""
+    """Return a command that runs one of the evaluator's functions in Python's isolated mode,
+    independently of the current folder."""
     call = f"{function}({', '.join(map(repr, arguments))})"
     code = (
         f"import sys; sys.path.insert(0, {harness_root()!r}); from {module} import "
@@ -61,8 +61,8 @@ def python_command(module: str, function: str, *arguments: object) -> list[str]:
 
 
 def evaluator_digest(folder: Path) -> str:
-    """SHA-256 over names and texts of the evaluator's own files. folder: a `harness`. It is part of
-    every evaluation's key: another evaluator may judge differently."""
+    """Return the SHA-256 over names and texts of the evaluator's own files. folder: a `harness`.
+    The digest is part of every evaluation's key, since another evaluator may judge differently."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
         digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())

@@ -1,4 +1,4 @@
-"""What a judge does at request: describe the machine, open a task, evaluate a candidate, compare
+"""The judge's operations: describe the machine, open a task, evaluate a candidate, compare
 several."""
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ FRESH = ("confirm", "export")  # fresh seeds and processes, used once
 
 
 class RequestHandlers:
-    """One method for each operation, named like it: it takes the request, whom to tell what goes
-    on, and what cancels it, and returns the result as JSON values."""
+    """One method for each operation, with its name. Arguments are the request, a function for
+    progress reports, and the cancel token; the result consists of JSON values."""
 
     def __init__(self, machine: Machine, tasks: OpenTasks, cache: OpeningCache, idle: Idle) -> None:
         self._machine, self._tasks, self._cache, self._idle = machine, tasks, cache, idle
         self._health = Health(machine)
 
     def describe(self, message: dict[str, Any], tell: Tell, token: CancelToken) -> Any:
-        """Describe the machine, with its measured ceilings where the request wants them."""
+        """Describe the machine, with its measured ceilings if the request asks for them."""
         ceilings = bool(message.get("ceilings"))
         return to_json(self._machine.report(ceilings=ceilings, cancel=token))
 
     def open_task(self, message: dict[str, Any], tell: Tell, token: CancelToken) -> Any:
-        """Open a task, or answer from what is remembered of it."""
+        """Open a task, or answer with its remembered opening."""
         target = Target.parse(message["target"])
         source, path = message["source"], message["path"]
         if self._machine.only_compiles(target):
@@ -75,14 +75,14 @@ class RequestHandlers:
                     f"known on this machine since {entry.note}: neither examined nor timed again",
                     1.0,
                 )
-                # what is evaluated now gets inputs of its own
+                # evaluations from now on get new inputs
                 self._tasks.close(open_key(family, entry.task))
                 self._machine.expect_task(family, text.folder, compiles=timed)
                 if timed:  # a search begins
                     self._idle.plan(partial(self._prepare, entry.task, family), entry.task.digest)
                 return to_json(entry.task)
             if entry.note:
-                tell("open", f"what is remembered of this task is not used: {entry.note}", 0.0)
+                tell("open", f"the remembered opening of this task is not used: {entry.note}", 0.0)
         handle, task = self._tasks.start(source, path, tell, token, family, timed=timed)
         self._tasks.keep(open_key(family, task), handle)
         if handle.disturbance:
@@ -98,7 +98,7 @@ class RequestHandlers:
         return to_json(task)
 
     def evaluate(self, message: dict[str, Any], tell: Tell, token: CancelToken) -> Any:
-        """Evaluate one candidate; with fresh inputs and processes where that is its purpose."""
+        """Evaluate one candidate, with fresh inputs and processes if its purpose requires them."""
         target = Target.parse(message["target"])
         task = from_json(Task, message["task"])
         request = from_json(EvaluationRequest, message["request"])
@@ -108,7 +108,7 @@ class RequestHandlers:
         ):
             if request.through != "build":
                 raise CapabilityMissing(
-                    f"target {target} can only be compiled for here", COMPILE_HINT
+                    f"this machine can only compile for target {target}", COMPILE_HINT
                 )
             compiler = find_compiler(self._machine, target, request.candidate.language)
             handle = self._tasks.get(task, tell, token, cpu, checked=False)
@@ -121,9 +121,9 @@ class RequestHandlers:
         place = find_place(self._machine, family, target, task, request)
         timed = place.mode == "execute" and STAGES.index(request.through) >= STAGES.index("time")
         if request.purpose in FRESH:
-            # what is being searched holds much memory, and is opened anew if the search goes on
+            # the task of a search holds much memory; it is reopened if the search continues
             self._tasks.close_all()
-            # what is drawn for it serves once: it cannot be judged again
+            # fresh inputs are used once, so the evaluation cannot be repeated after a disturbance
             self._machine.reaper.wait()
             handle, fresh = self._tasks.reopen(task, tell, token, family, timed_later=timed)
             known_cases = {c.name: c for c in task.cases}
@@ -156,15 +156,16 @@ class RequestHandlers:
         level = find_level(self._machine, request.candidates[0].language, request.policy)
         if self._machine.only_compiles(target):
             raise CapabilityMissing(
-                f"target {target} can only be compiled for here, so nothing is timed", COMPILE_HINT
+                f"this machine can only compile for target {target}, so nothing is timed",
+                COMPILE_HINT,
             )
         family = find_family(target)
         singles = [request.single(candidate) for candidate in request.candidates]
         places = [find_place(self._machine, family, target, task, single) for single in singles]
         if places[0].mode != "execute":
             raise CapabilityMissing(
-                f"nothing is timed here: {places[0].note}",
-                "Compare them on the device that they are for.",
+                f"nothing is timed on this machine: {places[0].note}",
+                "Compare the candidates on their device.",
             )
         handle = self._tasks.get(task, tell, token, family, timed_later=True)
         draw_missing(
@@ -183,7 +184,7 @@ class RequestHandlers:
         return to_json(self._health.judge(family, compare))
 
     def _prepare(self, task: Task, family: DeviceFamily, token: CancelToken) -> Iterator[None]:
-        """Open a task and draw its checking sets, a case at a time."""
+        """Open a task and draw its checking sets, one case per step."""
         try:
             handle = self._tasks.get(task, _ignore, token, family, timed_later=True)
             for case in task.visible_cases:
@@ -197,4 +198,4 @@ class RequestHandlers:
 
 
 def _ignore(stage: str, text: str, fraction: float) -> None:
-    """Nobody waits."""
+    """Report no progress: no request is waiting."""

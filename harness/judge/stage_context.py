@@ -1,4 +1,4 @@
-"""What the stages of one evaluation are given: the same for all of them, and never written to."""
+"""The context of an evaluation's stages: the same for all of them, and never modified."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from .tasks.open_task import OpenTask, Tell
 
 T = TypeVar("T")
 BUILD_SECONDS = 60.0
-# for one case that is only compiled: host code, every specialization and configuration that it
+# for one case that is only compiled: host code, and every specialization and configuration that it
 # launches
 COMPILE_SECONDS = 180.0
-# of a device, beyond what checking takes: who holds less is not why the judge gets none
+# device memory beyond what checking needs: a candidate that holds less is not to blame if the judge
+# runs out of memory
 HELD_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """One candidate's evaluation: what was asked for, of which task, and where."""
+    """The context of one candidate's evaluation: the request, the task, and the place."""
 
     machine: Machine
     place: Place
@@ -40,32 +41,33 @@ class StageContext:
     level: IsolationLevel
     language: Language
     builds: BuildService
-    """Of this evaluation alone; whoever began it closes it."""
+    """Used by this evaluation alone; the caller of `begin` closes it."""
     tell: Tell
     cancel: CancelToken | None
     lock: DeviceLock
     compiled: int | None = None
-    """Descriptor of what the checking worker has compiled, for the workers after it."""
+    """Descriptor of what the checking worker has compiled, for later workers."""
 
     @property
     def confirming(self) -> bool:
-        """Fresh pairs, every baseline, held-out cases; the task was opened for this alone."""
+        """Whether fresh pairs, every baseline and held-out cases are used; the task was opened for
+        this evaluation alone."""
         return self.request.purpose in ("confirm", "export")
 
     @property
     def ablating(self) -> bool:
-        """What is timed need not be right: it shows what a part costs, and is no result."""
+        """Whether an incorrect candidate is timed too: its time shows the cost of a part and is not
+        a result."""
         return self.request.purpose == "ablation"
 
     @property
     def bitwise(self) -> bool:
-        """Whether outputs have to be the framework's to the last bit: the task's author or the
-        policy says so."""
+        """Whether outputs must equal the framework's to the last bit, by the task or the policy."""
         return "bitwise" in (self.facts.tolerance, self.request.policy.tolerance)
 
     @property
     def cases(self) -> list[Case]:
-        """Those that are judged."""
+        """The cases that are judged."""
         names = set(self.request.cases)
         return [
             c
@@ -74,12 +76,12 @@ class StageContext:
         ]
 
     def between_timings(self) -> AbstractContextManager[None]:
-        """For what the judge does on a device that others may be timed on: a context in which they
-        are not."""
+        """Return a context in which no other judge times on the device, for the judge's own work
+        there."""
         return between_timings(self.lock, self.task.family, self.cancel)
 
     def guard(self, where: str, worker: Worker, action: Callable[[], T]) -> T:
-        """Whatever the worker does becomes a Failure."""
+        """Run an action with a worker, and turn the worker's errors into a Failure."""
         try:
             return action()
         except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered) as error:
@@ -97,9 +99,9 @@ class StageContext:
             raise failure from error
 
     def starvation_failure(self, where: str, worker: Worker, error: Exception) -> Failure | None:
-        """What a candidate is told that left the judge no memory of the device; None where
-        something else went wrong, or it holds no more than what the largest case takes. Its worker
-        has ended then."""
+        """Return the failure of a candidate that left the judge no device memory; None for another
+        error, or if the candidate holds no more than the largest case needs. If memory ran out, its
+        worker is ended."""
         if not device_link.is_want_of_memory(error):
             return None
         checking_bytes = max(
@@ -109,8 +111,8 @@ class StageContext:
         if held_bytes < HELD_BYTES + checking_bytes:
             return None
         text = (
-            f"{where}: it holds {held_bytes / 2**30:.1f} GiB of the device's memory, and nothing "
-            "is left to judge it with"
+            f"{where}: it holds {held_bytes / 2**30:.1f} GiB of the device's memory, which leaves "
+            "too little to judge it"
         )
         return Failure(
             "crashed", text, (Signal("out_of_memory", text, {"held_bytes": float(held_bytes)}),)
@@ -127,7 +129,7 @@ def begin(
     tell: Tell,
     cancel: CancelToken | None,
 ) -> StageContext:
-    """What every evaluation begins with: a build service and a lock of its own."""
+    """Create the context of an evaluation, with its own build service and lock."""
     language, compiles = LANGUAGES[request.candidate.language], place.mode == "compile"
     seconds = COMPILE_SECONDS if compiles else BUILD_SECONDS
     rules, scratch = machine.rules(level), machine.scratch

@@ -1,5 +1,5 @@
-"""What a language adds to the evaluator: checks of the text before anything runs, and the meaning
-of its compiler's words."""
+"""The interface of a language: checks of a candidate's text before anything runs, and the
+interpretation of the compiler's output."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from ..types import Signal, Target
 
 
 class Language(ABC):
-    """One language of candidates. Stateless; called from one thread; nothing here runs the
-    candidate.
+    """One language of candidates. Stateless; called from one thread; no method runs the candidate.
 
-    `police` may only look at text and may only reject what cannot work at all: text never decides
-    about honesty.
+    `police` reads only the text and may reject only what cannot work at all: whether a candidate is
+    honest is never decided by its text.
 
-    interpreted_on: families of targets where its kernels are interpreted, and nothing is timed.
-    built_as_text: its kernels are texts that the build service compiles for a device, and what is
-    launched is joined with what it built. on_host: they are host code, whose loops can be read.
+    interpreted_on: target families where its kernels are interpreted and never timed.
+    built_as_text: the build service compiles its kernels from text for a device, and launches are
+    matched with these builds. on_host: its kernels are host code, whose loops can be analysed.
     """
 
     name: str
@@ -29,22 +28,23 @@ class Language(ABC):
 
     @abstractmethod
     def police(self, source: str) -> Signal | None:
-        """A reason to reject the text unrun (not parseable, no entry point), or None."""
+        """Return a reason to reject the text without running it (not parseable, no entry point), or
+        None."""
 
     def unfit(self, source: str, target: Target, dtypes: Iterable[str]) -> str:
-        """Why a verdict on this text would be worth nothing there ("" where it is worth something):
-        not the candidate's fault, so it is no evaluation but a refusal. dtypes: of the task's
+        """Return why a verdict on this text would be meaningless on the target, "" if it would not.
+        This is not the candidate's fault, so the evaluation is refused. dtypes: of the task's
         tensors, as TensorSpec spells them."""
         return ""
 
     @abstractmethod
     def read_log(self, log: str) -> tuple[Signal, ...]:
-        """Compiler output -> signals, the most specific first; at least `compile_error` for a
-        failed build."""
+        """Turn compiler output into signals, the most specific first; at least `compile_error` for
+        a failed build."""
 
     @abstractmethod
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
-        """Static facts -> signals that can explain a slow kernel."""
+        """Turn static facts into signals that can explain a slow kernel."""
 
 
 UNREADABLE = (
@@ -52,12 +52,12 @@ UNREADABLE = (
     ValueError,
     RecursionError,
     MemoryError,
-)  # what Python's parser raises; the last two for text nested too deeply
+)  # what Python's parser raises; the last two for text that is nested too deeply
 
 
 def _encoding_problem(source: str) -> str:
-    """Why the text would not be the same when it is read from a file, as the package's is: Python
-    obeys a declared encoding there, in which a comment may hold code."""
+    """Return why the text would differ when read from a file, as in an exported package, "" if it
+    would not. There Python obeys a declared encoding, in which a comment may contain code."""
     import io
     import tokenize
 
@@ -71,7 +71,7 @@ def _encoding_problem(source: str) -> str:
 
 
 def parse_entry(source: str) -> Signal | None:
-    """The check that every language shares: valid Python with `ModelNew` or `kernel`."""
+    """Check what every language requires: valid Python with `ModelNew` or `kernel`."""
     import ast
 
     if text := _encoding_problem(source):
@@ -93,7 +93,7 @@ def parse_entry(source: str) -> Signal | None:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue  # a docstring
         elif isinstance(node, (ast.If, ast.Try, ast.With, ast.Expr)):
-            return None  # defined under a condition or by execution: the worker will see
+            return None  # may be defined conditionally or by execution: the worker finds out
     if bound & {"ModelNew", "kernel"}:
         return None
     return Signal(

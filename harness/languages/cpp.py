@@ -1,4 +1,5 @@
-"""C++ for the CPU: compiled by g++ or clang into a plain C ABI (harness.native.load_cpp)."""
+"""C++ for the CPU: compiled by g++ or clang, called through a plain C ABI
+(harness.native.load_cpp)."""
 
 from __future__ import annotations
 
@@ -7,8 +8,7 @@ import re
 from ..types import Signal
 from .base import Language, parse_entry
 
-# What g++ and clang say (checked with g++ 12 and clang 19) -> the signal it means. First match of a
-# line wins.
+# message of g++ or clang (checked with g++ 12 and clang 19) -> signal. The first match wins.
 _MESSAGES = (
     (r"No such file or directory|file not found", "compile_error.missing_header"),
     (r"was not declared|undeclared identifier|has not been declared|unknown type name|does not "
@@ -25,8 +25,9 @@ _MESSAGES = (
      "compile_error.syntax"),
 )  # fmt: skip
 _ERROR_LINE = re.compile(r"^(.*?):(\d{1,9}):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
-_NARROW = 2  # packed AVX operations in the hot loops: one may be a conversion in scalar code
-# accesses to places on the stack in the hot loops; one may be a value that is needed once
+# least number of packed AVX operations in the hot loops; one may be a conversion in scalar code
+_NARROW = 2
+# least number of accesses to the stack in the hot loops; one may be for a value that is needed once
 _SPILLS = 2
 # one in 5: a division occupies its unit 10 to 20 times as long as a multiplication
 _DIVISION_SHARE = 5
@@ -66,8 +67,8 @@ class Cpp(Language):
         return tuple(signals[:4])
 
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
-        """facts: of the hot loops (assembly.counting), with `loops`, how many they are; 0 for code
-        without one."""
+        """Explain the hot loops. facts: their counts (assembly.counting), and `loops`, the number
+        of them; 0 for code without loops."""
         if not facts:
             return ()
         packed, scalar = facts["packed"], facts["scalar"]
@@ -83,7 +84,7 @@ class Cpp(Language):
         if facts["avx"] >= _NARROW and not facts["ymm"] + facts["zmm"]:
             text = (
                 f"all {facts['avx']:.0f} packed operations of the hot loops use 128-bit registers, "
-                "although this is AVX code"
+                "although the code uses AVX"
             )
             signals.append(Signal("narrow_vectors", text, facts))
         if facts["divisions"] >= 2 and facts["divisions"] * _DIVISION_SHARE >= packed + scalar > 0:

@@ -9,8 +9,8 @@ from ..types import Signal
 from .base import parse_entry
 from .device import DeviceLanguage
 
-# What NVRTC and nvcc (they share a front end), the host compiler behind nvcc, and ptxas say
-# (checked with CUDA 13.0) -> the signal it means. First match of a line wins.
+# message of NVRTC and nvcc (they share a front end), of nvcc's host compiler, or of ptxas (checked
+# with CUDA 13.0) -> signal. The first match wins.
 _MESSAGES = (
     (r"open source file|No such file or directory", "compile_error.missing_header"),
     (r"uses too much (?:shared|global|local|parameter) (?:data|space)|too many resources|Register "
@@ -54,7 +54,7 @@ class Cuda(DeviceLanguage):
         signals: list[Signal] = []
         for match in _ERROR.finditer(log):
             line, message = match["line"] or match["line2"], match["said"].strip()
-            if message.startswith("Ptx assembly aborted"):  # what it says after its reasons
+            if message.startswith("Ptx assembly aborted"):  # follows the actual reasons
                 continue
             name = _meaning(message)
             if name not in {s.name for s in signals}:

@@ -1,12 +1,12 @@
-"""What languages of GPU kernels have in common: their static facts are those of each launched
-kernel (judge.compiled)."""
+"""The common part of languages for GPU kernels: their static facts are those of each launched
+kernel (judge.attribution.compiled_kernels)."""
 
 from __future__ import annotations
 
 from ..types import Signal
 from .base import Language
 
-# below this share of the resident warps little latency is hidden by other warps
+# with a smaller share of the possible resident warps, other warps hide little latency
 LOW_OCCUPANCY = 0.25
 
 
@@ -14,7 +14,7 @@ class DeviceLanguage(Language):
     """A language whose kernels run on a device."""
 
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
-        """From the facts of compiled kernels (judge.offline): spills and occupancy."""
+        """Explain compiled kernels by their spills and their occupancy."""
         signals = []
         if facts.get("spills", 0) > 0:
             signals.append(
@@ -28,7 +28,7 @@ class DeviceLanguage(Language):
             signals.append(
                 Signal(
                     "low_occupancy",
-                    f"{facts['occupancy']:.0%} of the resident warps are possible",
+                    f"the kernel can keep only {facts['occupancy']:.0%} of the warps resident",
                     dict(facts),
                 )
             )

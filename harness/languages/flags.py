@@ -1,8 +1,8 @@
-"""Which flags of a candidate reach a compiler: those that say how to optimize, not those that load
+"""The compiler flags that a candidate may use: those that control optimization, not those that load
 code or name files.
 
-Everything is refused that is not listed, because compilers load plug-ins, specifications, programs
-and response files by flags with many names (-fplugin=, -specs=, -B, -wrapper, @file, -Xclang -load,
+Flags that are not listed are refused, because compilers load plug-ins, specifications, programs and
+response files by flags with many names (-fplugin=, -specs=, -B, -wrapper, @file, -Xclang -load,
 -Wl,…; nvcc: -ccbin, -Xcompiler, -optf). Names are those of GCC 12 to 15 ("Options That Control
 Optimization", "x86 Options", "AArch64 Options"), clang 19, NVRTC and nvcc 13.
 """
@@ -14,8 +14,8 @@ import re
 ACCEPTED = {
     "cpp": (
         "-O0 to -O3, -Os, -Ofast; -march=, -mtune=, -mcpu= and instruction sets (-mavx2, "
-        "-mno-avx512f, -mprefer-vector-width=512); -f with an optimization, a rule of floating "
-        "point or of the language (-ffast-math, -fno-math-errno, -funroll-loops, "
+        "-mno-avx512f, -mprefer-vector-width=512); -f with an optimization, a floating-point or "
+        "a language option (-ffast-math, -fno-math-errno, -funroll-loops, "
         "-ffp-contract=off, -fopenmp-simd); -std=; -DNAME=VALUE, -UNAME; --param=NAME=NUMBER; "
         "warnings (-Wall, -Wno-unused); -g; -lm, -lmvec, -lgomp, -lpthread, -latomic"
     ),
@@ -23,9 +23,9 @@ ACCEPTED = {
         "--use_fast_math, --ftz=, --prec-div=, --prec-sqrt=, --fmad=; --maxrregcount=64; -O0 to "
         "-O3; -std=; -DNAME=VALUE, -UNAME; --restrict, --extra-device-vectorization, "
         "--expt-relaxed-constexpr, --extended-lambda; -lineinfo; -arch=sm_…; --ptxas-options= with "
-        "-v, -O3, -dlcm=cg and their like; --diag-suppress=, -Wno-…, -w"
+        "-v, -O3, -dlcm=cg and the like; --diag-suppress=, -Wno-…, -w"
     ),
-}  # for people
+}  # as shown to users
 
 _FLAG_OF = """
     aggressive-loop-optimizations align-functions align-jumps align-labels align-loops
@@ -105,7 +105,7 @@ _PATTERNS = {
             r"veclib|cf-protection|complex-arithmetic|ira-algorithm|ira-region|"
             r"reorder-blocks-algorithm|trivial-auto-var-init)=[\w,-]{1,40}"
         ),
-        r"-fopt-info(-[a-z]+)*",  # what it says goes to the log
+        r"-fopt-info(-[a-z]+)*",  # its output goes to the log
         r"-R(pass|pass-missed|pass-analysis)=[\w-]{1,40}",
         r"-ffp-exception-behavior=\w+",
         r"--param=[a-z0-9-]{1,60}=\d{1,9}",
@@ -122,7 +122,7 @@ _PATTERNS = {
         r"--?maxrregcount=\d{1,3}",
         r"-O[0-3]|--optimize=[0-3]|-Ofast-compile=\w+|--?dopt(=on)?",
         r"--?std=c\+\+\w\w",
-        # nvcc hands its commands to a shell
+        # nvcc runs its commands through a shell
         r"-D\w+(=[^\0\n`$\\]{0,200})?|-U\w+|--define-macro=\w+(=[^\0\n`$\\]{0,200})?",
         (
             r"-w|--disable-warnings|--?display-error-number|-W(no|error|reorder)[\w-]*|"
@@ -150,12 +150,12 @@ _ACCEPTED = {
 
 
 def refusal(language: str, flag: str) -> str:
-    """Why a flag does not reach the compiler of "cpp" or "cuda", and what to do; "" for one that
-    does."""
+    """Return why a flag is not passed to the compiler of "cpp" or "cuda", and what to do; "" for an
+    accepted flag."""
     if _ACCEPTED[language].fullmatch(flag):
         return ""
     return (
         f"the flag {flag[:200]!r} is not accepted. Accepted are {ACCEPTED[language]}. Leave it "
-        "out, or say it in the source (#pragma, attributes, #define): flags that load plug-ins, "
-        "name files, or speak to the linker or the assembler never reach the compiler"
+        "out, or set it in the source (#pragma, attributes, #define): flags that load plug-ins, "
+        "name files, or are for the linker or the assembler never reach the compiler"
     )

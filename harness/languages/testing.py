@@ -1,5 +1,5 @@
-"""What every language must do: inherit `LanguageConformance`, fill in the two methods, and pytest
-runs the rest."""
+"""The conformance tests of languages: inherit `LanguageConformance`, fill in the two methods, and
+pytest runs the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _FAMILIES = ("cpu", "cuda", "hip")
 
 
 class LanguageConformance:
-    """Subclasses give a language and a candidate of it that is fit for the first of its targets."""
+    """Tests that every language must pass. A subclass gives the language and a candidate that is
+    fit for its first target."""
 
     def language(self) -> Language:
         raise AssertionError("a subclass returns its language here")

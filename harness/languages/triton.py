@@ -1,5 +1,5 @@
-"""Triton: kernels in Python, compiled when they are launched; verified without a device by Triton's
-interpreter."""
+"""Triton: kernels in Python, compiled at their first launch, or verified without a device by
+Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from ..types import Signal, Target
 from .base import UNREADABLE, parse_entry
 from .device import DeviceLanguage
 
-# What Triton 3.6 to 3.9, its compiler passes and ptxas say -> the signal it means. First match of a
-# text wins.
+# message of Triton 3.6 to 3.9, its compiler passes or ptxas -> signal. The first match wins.
 _MESSAGES = (
     (r"out of resource|bad_alloc|MemoryError|exceeds triton maximum|uses too much "
      r"(?:shared|global) (?:data|memory)|too many resources|"
@@ -63,8 +62,8 @@ class Triton(DeviceLanguage):
         return parse_entry(source)
 
     def unfit(self, source: str, target: Target, dtypes: Iterable[str]) -> str:
-        """On a CPU: what the interpreter would compute wrongly without a word, or cannot do at
-        all."""
+        """On a CPU, name what the interpreter would compute wrongly without an error, or does not
+        support."""
         if target.family != "cpu":
             return ""
         tensors = sorted({d for d in dtypes if _NARROW.match(d)})
@@ -97,13 +96,13 @@ class Triton(DeviceLanguage):
 
 
 def _essence(log: str) -> str:
-    """The line that says what is wrong: a compiler pass's diagnostic, else what follows the excerpt
-    of the kernel's text."""
+    """Return the line that states the error: what follows the excerpt of the kernel's text, else a
+    compiler pass's diagnostic."""
     lines = [line.strip() for line in log.strip().splitlines() if line.strip()]
     if not lines:
         return "the compiler failed without a message"
     places = list(_PLACE.finditer(log))
-    for place in reversed(places):  # the innermost function says why
+    for place in reversed(places):  # the innermost function has the reason
         after = log[place.end() :].splitlines()
         caret = max((i for i, line in enumerate(after) if line.strip() == "^"), default=None)
         errors = (
@@ -123,8 +122,8 @@ def _essence(log: str) -> str:
 
 
 def _words(source: str) -> tuple[set[str], set[str]]:
-    """(narrow types of Triton, all names and attributes) in the code; what stands in comments,
-    docstrings or torch's types for the host code does not count."""
+    """Return (narrow types of Triton, all names and attributes) in the code. Comments, docstrings
+    and torch's types in host code do not count."""
     try:
         tree = ast.parse(source)
     except UNREADABLE:

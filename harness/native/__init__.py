@@ -1,5 +1,5 @@
-"""Native code held as text, compiled and called: the one package a candidate imports, and an export
-copies.
+"""Native code held as text, compiled and called: the only package that candidates import and
+exports copy.
 
     lib = load_cpp(SOURCE, flags=("-ffast-math",), defines={"UNROLL": 4})      # C++ for the CPU
     lib.rmsnorm(x, weight, y, rows, cols, eps)
@@ -8,8 +8,8 @@ copies.
     lib = load_cuda(SOURCE, defines={"BLOCK": 256})
     lib.rmsnorm[rows, 256](x, weight, y, cols, eps)
 
-Inside an evaluation the source goes to the judge's confined build service; anywhere else it is
-compiled with what the machine has into a cache folder of the user.
+Inside an evaluation the source goes to the judge's confined build service; anywhere else the
+machine's own compiler builds it into a cache folder of the user.
 """
 
 from __future__ import annotations
@@ -62,5 +62,5 @@ _BUILDERS = {"cpp": _cpp.build_here, "cuda": _cuda.build_here}
 
 
 def build_here(order: BuildOrder) -> BuiltFile:
-    """Compile with what this machine has into the user's cache. Raises NativeError."""
+    """Compile with this machine's compilers into the user's cache. Raises NativeError."""
     return _BUILDERS[order.language](order)

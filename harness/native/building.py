@@ -1,4 +1,4 @@
-"""What is to be built, who builds it, and where this machine keeps what it has built."""
+"""Build orders, their builders, and this machine's cache of built files."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 
 class NativeError(RuntimeError):
-    """The source could not be compiled, loaded or called; the message carries the compiler's words
+    """The source could not be compiled, loaded or called. The message gives the compiler's output
     or the fix."""
 
 
 class SourceRefused(NativeError):
-    """The compiler did not take the source; the message is what it said."""
+    """The compiler refused the source. The message is its output."""
 
 
 @dataclass(frozen=True)
 class BuildOrder:
-    """One build. language: "cpp" or "cuda". architecture: of a GPU, as its compiler spells it
-    ("sm_90a"). names: kernels whose symbols are wanted, template arguments included ("scale<float,
-    4>")."""
+    """An order for one build. language: "cpp" or "cuda". architecture: of a GPU, as its compiler
+    spells it ("sm_90a"). names: the kernels whose symbols are wanted, with template arguments
+    ("scale<float, 4>")."""
 
     language: str
     source: str
@@ -35,8 +35,8 @@ class BuildOrder:
 
 @dataclass(frozen=True)
 class BuiltFile:
-    """path: a file with the library or the device's binary, readable in this process. symbols: of
-    the names that were ordered. identity: equal for equal builds."""
+    """The result of a build. path: a file with the library or the device binary, readable in this
+    process. symbols: by the names in the order. identity: equal for equal builds."""
 
     path: str
     symbols: dict[str, str] = field(default_factory=dict)
@@ -44,22 +44,24 @@ class BuiltFile:
 
 
 Builder = Callable[[BuildOrder], BuiltFile]
-_builder: Builder | None = None  # an evaluation's worker puts its own here
+_builder: Builder | None = None  # set by an evaluation's worker
 
 
 def use_builder(builder: Builder | None) -> None:
-    """Route builds elsewhere (None: compile here). Called by the evaluator, not by candidates."""
+    """Replace the builder (None: compile in this process). Called by the evaluator, not by
+    candidates."""
     global _builder
     _builder = builder
 
 
 def build(order: BuildOrder, local: Builder) -> BuiltFile:
-    """By the evaluator's builder inside an evaluation, else `local`. Raises NativeError."""
+    """Build with the evaluator's builder inside an evaluation, else with `local`. Raises
+    NativeError."""
     return (_builder or local)(order)
 
 
 def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[str, ...]:
-    """The flags with a -D for each define; True and False as 1 and 0."""
+    """Return the flags with a -D for each define; True and False as 1 and 0."""
     return (
         *flags,
         *(
@@ -72,10 +74,8 @@ def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[
 def build_once(
     order: BuildOrder, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]
 ) -> BuiltFile:
-    """Built once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else
-    ~/.cache/kevolve/native).
-
-    make: writes the file it is given and returns the symbols."""
+    """Build once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else
+    ~/.cache/kevolve/native). make: writes the file at the path it gets and returns the symbols."""
     root = os.environ.get("KEVOLVE_NATIVE_CACHE") or os.path.join(
         os.path.expanduser("~"), ".cache", "kevolve", "native"
     )

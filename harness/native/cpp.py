@@ -25,10 +25,10 @@ def load_cpp(
 ) -> CppLibrary:
     """Compile `source` and return its functions as attributes.
 
-    flags: appended to DEFAULT_FLAGS, so they win. defines: name -> value, passed as -Dname=value
-    (True and False as 1 and 0). signatures: name -> one letter an argument for functions whose
-    prototype cannot be read: p pointer, l int64, i int32, f float, d double, b bool. Raises
-    NativeError with the compiler's output.
+    flags: appended to DEFAULT_FLAGS, so they take precedence. defines: name -> value, passed as
+    -Dname=value (True and False as 1 and 0). signatures: name -> one letter per argument, for
+    functions whose prototype cannot be read: p pointer, l int64, i int32, f float, d double, b
+    bool. Raises NativeError with the compiler's output.
     """
     prototypes = read_prototypes(source)
     for name, letters in (signatures or {}).items():
@@ -38,19 +38,20 @@ def load_cpp(
         return CppLibrary(ctypes.CDLL(built.path), prototypes, built.identity)
     except OSError as error:
         raise NativeError(
-            f"the library was built but cannot be loaded: {error}. Is every function that is "
-            "called defined?"
+            f"the library was built but cannot be loaded: {error}. Is every called function "
+            "defined?"
         ) from error
 
 
 def find_compiler() -> str | None:
-    """Path of the C++ compiler: $CXX, else g++, clang++, c++; None without one."""
+    """Return the path of the C++ compiler: $CXX, else g++, clang++, c++; None without one."""
     names = [os.environ.get("CXX", ""), "g++", "clang++", "c++"]
     return next((path for name in names if name and (path := shutil.which(name))), None)
 
 
 def compile_command(compiler: str, source: str, output: str, flags: Sequence[str]) -> list[str]:
-    """The whole command line; clang goes without OpenMP, whose runtime it often lacks."""
+    """Return the whole command line. clang gets no -fopenmp, since its OpenMP runtime is often
+    missing."""
     defaults = [
         f for f in DEFAULT_FLAGS if not (f == "-fopenmp" and "clang" in os.path.basename(compiler))
     ]
@@ -119,10 +120,10 @@ class CppLibrary:
 
 class Function:
     """One C function. Tensors become pointers after a check of device, layout and dtype; numbers
-    convert as C would."""
+    are converted as in C."""
 
     def __init__(self, prototype: Prototype, symbol: Any, library: str = "") -> None:
-        self.name, self.library = prototype.name, library  # for who wants to know what was called
+        self.name, self.library = prototype.name, library  # for records of what was called
         symbol.argtypes = [_CTYPES[letter] for letter, _ in prototype.arguments]
         symbol.restype = _CTYPES[prototype.returns]
         self._symbol = symbol
@@ -131,7 +132,7 @@ class Function:
             frozenset(f"torch.{d}" for d in POINTED.get(pointed, ())) if letter == "p" else None
             for letter, pointed in prototype.arguments
         )
-        # (argument, dtype) found right before: spares the text comparison
+        # (argument, dtype) pairs already accepted: avoids comparing names again
         self._seen: set[tuple[int, Any]] = set()
 
     def __call__(self, *arguments: Any) -> Any:
@@ -156,7 +157,7 @@ class Function:
             if accepted and str(tensor.dtype) not in accepted:
                 raise self._refusal(
                     index,
-                    f"got {tensor.dtype}, the C function wants {' or '.join(sorted(accepted))}",
+                    f"got {tensor.dtype}, the C function takes {' or '.join(sorted(accepted))}",
                 )
             self._seen.add((index, tensor.dtype))
         if not tensor.is_contiguous():
@@ -167,7 +168,7 @@ class Function:
             )
         if not tensor.is_cpu:
             raise self._refusal(
-                index, f"the tensor is on {tensor.device}, a C++ function needs it on the CPU"
+                index, f"the tensor is on {tensor.device}, but a C++ function needs it on the CPU"
             )
         pointer: int = tensor.data_ptr()
         return pointer

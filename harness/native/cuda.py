@@ -1,4 +1,4 @@
-"""CUDA C++: compiled for the device at hand, its kernels by name."""
+"""CUDA C++: compiled for the current device, with its kernels by name."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def load_cuda(
     defines: Mapping[str, object] | None = None,
     signatures: Mapping[str, str] | None = None,
 ) -> CudaLibrary:
-    """Compile CUDA C++ for the current device; its `__global__` functions become attributes,
-    launched by
+    """Compile CUDA C++ for the current device. Its `__global__` functions become attributes, which
+    are launched by
 
         library.scale[grid, block, shared_bytes](x, y, n)
         library["scale<float, 4>"][grid, block](x, y, n)  # an instance of a template
 
-    grid and block: ints or up to three; shared memory is optional.
-    flags: after -std=c++17, for example "--use_fast_math" or "--maxrregcount=64". defines: name ->
-    value, passed as -Dname=value. signatures: name -> one letter an argument, for kernels whose
-    arguments cannot be read: p pointer, l int64, i int32, s int16, c int8, b bool, f float, d
+    grid and block: an int or a tuple of up to three; shared memory is optional.
+    flags: appended to -std=c++17, for example "--use_fast_math" or "--maxrregcount=64". defines:
+    name -> value, passed as -Dname=value. signatures: name -> one letter per argument, for kernels
+    whose arguments cannot be read: p pointer, l int64, i int32, s int16, c int8, b bool, f float, d
     double, h half. Raises NativeError with the compiler's output.
     """
     import torch
@@ -48,7 +48,7 @@ def load_cuda(
 
 
 def build_here(order: BuildOrder) -> BuiltFile:
-    """Compile with what this machine has into the user's cache."""
+    """Compile with this machine's CUDA compiler into the user's cache."""
     toolkit = find_toolkit()
     if not toolkit.version:
         raise NativeError(MISSING)
@@ -68,9 +68,8 @@ def build_here(order: BuildOrder) -> BuiltFile:
 
 
 class CudaLibrary:
-    """The kernels of one source. Functions are compiled at once, an instance of a template when it
-    is first asked for; each instance is a binary of its own, with `__device__` variables of its
-    own."""
+    """The kernels of one source. Functions are compiled at once, an instance of a template at its
+    first use. Each instance is a separate binary with its own `__device__` variables."""
 
     def __init__(self, order: BuildOrder, signatures: Mapping[str, Prototype]) -> None:
         self._order, self._signatures = order, signatures
@@ -100,7 +99,7 @@ class CudaLibrary:
             names = ", ".join(self._texts) or "none"
             raise NativeError(
                 f"no __global__ function {base!r} can be read in the source (found: {names}); "
-                f'declare it by plain text, or pass signatures={{"{base}": "pplf"}}'
+                f'declare it without macros, or pass signatures={{"{base}": "pplf"}}'
             )
         if text is not None and text.parameters is not None and not values:
             listed = ", ".join(text.parameters)

@@ -1,8 +1,7 @@
 """The CUDA driver through ctypes (CUDA Driver API: "Module Management", "Execution Control",
 "Primary Context Management").
 
-It works in the primary context of the device, which is the one that torch uses, so that pointers
-and streams are common.
+It works in the device's primary context, as torch does, so that both share pointers and streams.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _INVALID_CONTEXT = 201
 _ADVICE = {
     1: "are the sizes of grid, block and shared memory within what the device offers?",
-    200: "the binary is not one of a CUDA compiler",
-    209: "the binary is for another architecture than the device's",
+    200: "the binary was not made by a CUDA compiler",
+    209: "the binary is for a different architecture than the device's",
     218: "the driver is older than the compiler",
     500: "the binary has no kernel of this name",
-    700: "a kernel launched before read or wrote outside of its tensors",
+    700: "an earlier kernel read or wrote outside its tensors",
     701: (
-        "a block needs more registers or shared memory than there are: take fewer threads, or "
+        "a block needs more registers or shared memory than the device has: use fewer threads, or "
         "__launch_bounds__"
     ),
 }
@@ -31,7 +30,8 @@ Triple = tuple[int, int, int]
 
 
 class CudaDriver:
-    """library: libcuda. Raises NativeError with the driver's own words everywhere."""
+    """The driver's calls. library: libcuda. Every method raises NativeError with the driver's
+    message."""
 
     def __init__(self, library: str = "libcuda.so.1") -> None:
         try:
@@ -48,14 +48,14 @@ class CudaDriver:
         self._check(self._cuda.cuInit(0), "starting the driver")
 
     def load(self, device: int, image: bytes) -> int:
-        """A module in the context of a device."""
+        """Load a module into the context of a device."""
         self._enter(device)
         module = ctypes.c_void_p()
         self._check(self._cuda.cuModuleLoadData(ctypes.byref(module), image), "loading the binary")
         return module.value or 0
 
     def function(self, module: int, symbol: str) -> int:
-        """A kernel of a module."""
+        """Return the handle of a kernel in a module."""
         function = ctypes.c_void_p()
         self._check(
             self._cuda.cuModuleGetFunction(ctypes.byref(function), module, symbol.encode()),
@@ -64,8 +64,8 @@ class CudaDriver:
         return function.value or 0
 
     def allow_shared(self, function: int, size: int) -> None:
-        """Let a kernel be launched with so many bytes of dynamic shared memory; above 48 KiB the
-        driver wants to be asked."""
+        """Allow launches with up to `size` bytes of dynamic shared memory; the driver requires this
+        above 48 KiB."""
         self._check(
             self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, size),
             f"asking for {size} bytes of dynamic shared memory",
@@ -82,13 +82,13 @@ class CudaDriver:
         packed: bytes,
         offsets: Sequence[int],
     ) -> None:
-        """packed: the arguments as C would lay them out in a structure; offsets: where each
-        begins."""
+        """Launch a kernel. packed: the arguments, laid out as in a C structure. offsets: where each
+        argument begins in it."""
         cells = ctypes.create_string_buffer(packed, len(packed))
         start = ctypes.addressof(cells)
         arguments = (ctypes.c_void_p * len(offsets))(*(start + o for o in offsets))
         code = self._cuda.cuLaunchKernel(function, *grid, *block, shared, stream, arguments, None)
-        if code == _INVALID_CONTEXT:  # a thread in which torch has done nothing on the device yet
+        if code == _INVALID_CONTEXT:  # torch has not used the device in this thread yet
             self._enter(device)
             code = self._cuda.cuLaunchKernel(
                 function, *grid, *block, shared, stream, arguments, None

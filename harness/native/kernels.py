@@ -1,5 +1,4 @@
-"""Reading the `__global__` functions of a CUDA source as text: what may be launched, and with which
-arguments."""
+"""Reads the `__global__` functions of a CUDA source from its text: their names and arguments."""
 
 from __future__ import annotations
 
@@ -28,8 +27,9 @@ _NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")
 
 @dataclass(frozen=True)
 class KernelText:
-    """name: with its namespaces. plain: `extern "C"`, so that its symbol is its name. parameters:
-    names of a template's parameters, None for a function. arguments: their text."""
+    """One `__global__` function. name: with its namespaces. plain: it is `extern "C"`, so its
+    symbol is its name. parameters: names of a template's parameters, None for a function.
+    arguments: their text."""
 
     name: str
     plain: bool
@@ -37,7 +37,7 @@ class KernelText:
     arguments: str
 
     def prototype(self, values: tuple[str, ...] = ()) -> Prototype | None:
-        """With template arguments put in; None where a type is not understood."""
+        """Return the prototype with template arguments filled in; None where a type is unknown."""
         text = self.arguments
         for parameter, value in zip(self.parameters or (), values, strict=False):
             text = re.sub(rf"\b{parameter}\b", value, text)
@@ -45,7 +45,7 @@ class KernelText:
 
 
 def read_kernels(source: str) -> dict[str, KernelText]:
-    """Every kernel that is declared by plain text, by name; what a macro writes is not seen."""
+    """Return the kernels declared in the text, by name; those written by a macro are not found."""
     text = COMMENT.sub(" ", source)
     linked = [(m.end(), _closing(text, m.end())) for m in EXTERN.finditer(text) if m.group(1)]
     spaces = [(m.group(1), m.end(), _closing(text, m.end())) for m in _NAMESPACE.finditer(text)]
@@ -66,13 +66,13 @@ def read_kernels(source: str) -> dict[str, KernelText]:
 
 
 def split_instance(name: str) -> tuple[str, tuple[str, ...]]:
-    """ "ns::scale<float, 4>" -> ("ns::scale", ("float", "4"))."""
+    """Split a name: "ns::scale<float, 4>" -> ("ns::scale", ("float", "4"))."""
     base, mark, arguments = name.partition("<")
     return base.strip(), tuple(_split(arguments.rpartition(">")[0])) if mark else ()
 
 
 def _parameters(text: str) -> tuple[str, ...]:
-    """The last word of each, before its default."""
+    """Return the names of template parameters: the last word of each, before its default."""
     return tuple(
         words[-1] if (words := re.findall(r"\w+", part.partition("=")[0])) else ""
         for part in _split(text)
@@ -80,7 +80,7 @@ def _parameters(text: str) -> tuple[str, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside of brackets."""
+    """Split a text at commas outside brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in "<(") - (char in ">)")
@@ -92,7 +92,7 @@ def _split(text: str) -> list[str]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the brace that was opened before `start` is closed."""
+    """Return the index of the brace that closes the one opened before `start`."""
     depth = 1
     for index in range(start, len(text)):
         depth += (text[index] == "{") - (text[index] == "}")

@@ -1,4 +1,4 @@
-"""Launching a kernel of a binary: sizes, arguments, device and stream."""
+"""Launches a kernel of a binary: sizes, arguments, device and stream."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .kernels import CUDA_POINTED
 from .prototypes import SPELLED, Prototype
 
 _FREE_SHARED = 48 << 10  # bytes of dynamic shared memory that need no permission
-# of the module struct
+# format characters of the module struct
 _LAYOUT = {"p": "P", "l": "q", "i": "i", "s": "h", "c": "b", "b": "?", "f": "f", "d": "d", "h": "e"}
 _KEPT_SIZES = 256  # launch sizes that a kernel remembers
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch as the host asked for it. image: identity of the binary; symbol: of the kernel in
-    it; shared: dynamic bytes."""
+    """One launch as the host requested it. image: identity of the binary. symbol: the kernel's in
+    the binary. shared: bytes of dynamic shared memory."""
 
     name: str
     image: str
@@ -40,20 +40,20 @@ _driver: CudaDriver | None = None
 
 
 def observe_launches(observer: Observer | None) -> None:
-    """Tell every launch to `observer` first; it happens only if that answers True. Called by the
-    evaluator."""
+    """Report every launch to `observer` first; the launch takes place only if it returns True.
+    Called by the evaluator."""
     global _observer
     _observer = observer
 
 
 def use_driver(driver: CudaDriver | None) -> None:
-    """Another driver than the machine's (None: that one)."""
+    """Replace the machine's driver (None: use it again)."""
     global _driver
     _driver = driver
 
 
 class Module:
-    """A binary, loaded into each device at its first launch there."""
+    """A binary that is loaded into each device at its first launch on it."""
 
     def __init__(self, image: bytes, identity: str) -> None:
         self._image, self.identity = image, identity
@@ -88,7 +88,7 @@ class Kernel:
                 else None
                 for letter, pointed in prototype.arguments
             ]
-        # (argument, dtype) found right before: spares the text comparison
+        # (argument, dtype) pairs already accepted: avoids comparing names again
         self._seen: set[tuple[int, Any]] = set()
 
     def __getitem__(self, sizes: Any) -> Sized:
@@ -101,11 +101,13 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> None:
         raise NativeError(
-            f"{self.name}: say how many blocks and threads: library.{self.name}[grid, block](...)"
+            f"{self.name}: give the numbers of blocks and threads: "
+            f"library.{self.name}[grid, block](...)"
         )
 
     def function(self, device: int, shared: int) -> int:
-        """The driver's handle, good for a launch with so much dynamic shared memory."""
+        """Return the driver's handle, prepared for a launch with `shared` bytes of dynamic shared
+        memory."""
         if device not in self._functions:
             self._functions[device] = self.module.function(device, self.symbol)
         if shared > self._allowed.get(device, _FREE_SHARED):
@@ -114,10 +116,10 @@ class Kernel:
         return self._functions[device]
 
     def pack(self, arguments: tuple[Any, ...], device: int) -> bytes:
-        """The arguments as C would lay them out in a structure. Raises NativeError."""
+        """Lay the arguments out as in a C structure. Raises NativeError."""
         if self.prototype is None:
             raise NativeError(
-                f"the arguments of {self.name} cannot be read in the source; pass "
+                f"the arguments of {self.name} cannot be read from the source; pass "
                 f"signatures={{{self.name!r}: ...}} with a letter for each: p pointer, l int64, i "
                 "int32, s int16, c int8, b bool, f float, d double, h half"
             )
@@ -131,7 +133,7 @@ class Kernel:
         ]
         try:
             return self._packer.pack(*values)
-        # one does not fit: an unsigned number, or a mistake
+        # an argument does not fit: an unsigned number, or a mistake
         except (struct.error, OverflowError, TypeError):
             letters = (letter for letter, _ in self.prototype.arguments)
             return self._packer.pack(
@@ -142,7 +144,8 @@ class Kernel:
             )
 
     def _fit(self, index: int, letter: str, value: Any) -> Any:
-        """The value as the C type holds it: unsigned numbers by their bits. Raises NativeError."""
+        """Return the value as the C type holds it: unsigned numbers by their bits. Raises
+        NativeError."""
         try:
             if letter in "plisc":
                 value, bits = operator.index(value), 8 * struct.calcsize(_LAYOUT[letter])
@@ -152,7 +155,7 @@ class Kernel:
             struct.pack(_LAYOUT[letter], value)
         except (struct.error, OverflowError, TypeError) as error:
             raise self._refusal(
-                index, f"{value!r} is no {SPELLED[letter]}; the kernel is {self.prototype}"
+                index, f"{value!r} is not a valid {SPELLED[letter]}; the kernel is {self.prototype}"
             ) from error
         return value
 
@@ -166,7 +169,7 @@ class Kernel:
         if (index, value.dtype) not in self._seen:
             if accepted and str(value.dtype) not in accepted:
                 raise self._refusal(
-                    index, f"got {value.dtype}, the kernel wants {' or '.join(sorted(accepted))}"
+                    index, f"got {value.dtype}, the kernel takes {' or '.join(sorted(accepted))}"
                 )
             self._seen.add((index, value.dtype))
         where = value.get_device()
@@ -235,7 +238,7 @@ class Sized:
 
 
 def _sizes(name: str, sizes: Any) -> tuple[Triple, Triple, int]:
-    """grid, block, shared bytes from what stands between the brackets. Raises NativeError."""
+    """Return grid, block and shared bytes from the launch sizes in brackets. Raises NativeError."""
     if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
         raise NativeError(
             f"{name}: launch sizes are [grid, block] or [grid, block, shared_bytes], got "
@@ -265,8 +268,8 @@ def _triple(name: str, what: str, value: Any) -> Triple:
         isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in sizes
     ):
         raise NativeError(
-            f"{name}: {what} is a positive int or up to three of them, got {value!r} (with nothing "
-            "to do, do not launch)"
+            f"{name}: {what} is a positive int or up to three of them, got {value!r} (do not "
+            "launch if there is nothing to do)"
         )
     padded = (*sizes, 1, 1)
     return padded[0], padded[1], padded[2]
@@ -282,7 +285,8 @@ def _own_driver() -> CudaDriver:
 
 
 def _stream(device: int) -> int:
-    """torch's current stream, by the short way that torch's own compiler uses, where it has one."""
+    """Return torch's current stream, by the fast internal call of torch's own compiler if it
+    exists."""
     import torch
 
     short = getattr(torch._C, "_cuda_getCurrentRawStream", None)

@@ -1,4 +1,4 @@
-"""nvcc, run for the device alone (`-cubin`): host code in the text is parsed and left out."""
+"""nvcc, run for device code only (`-cubin`): host code in the text is parsed and left out."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def build(
     folder: str,
     seconds: float,
 ) -> tuple[bytes, dict[str, str], str, str]:
-    """(binary, symbols by name, PTX, log). Raises SourceRefused with the compiler's words,
-    NativeError, TimeoutError."""
+    """Compile; returns (binary, symbols by name, PTX, log). Raises SourceRefused with the
+    compiler's output, NativeError, TimeoutError."""
     path = os.path.join(folder, "kernel.cu")
     with open(path, "w") as file:
         file.write(source + _instances(names))
-    os.utime(path, (0, 0))  # __TIMESTAMP__: equal sources give equal binaries
+    os.utime(path, (0, 0))  # fixes __TIMESTAMP__, so that equal sources give equal binaries
     command = [
         compiler,
         "-cubin",
@@ -65,7 +65,7 @@ def build(
 
 @lru_cache(maxsize=4)
 def version(compiler: str) -> str:
-    """ "nvcc 13.0"; "nvcc" where it does not say."""
+    """Return for example "nvcc 13.0"; "nvcc" where the version is unknown."""
     try:
         process = subprocess.run(
             [compiler, "--version"], capture_output=True, text=True, check=False, timeout=30
@@ -77,7 +77,7 @@ def version(compiler: str) -> str:
 
 
 def _instances(names: Sequence[str]) -> str:
-    """A mention by host code makes nvcc write the instance of a template."""
+    """Return host code that mentions the instances of templates, so that nvcc compiles them."""
     instances = [name for name in names if "<" in name]
     mentions = "".join(
         f"[[maybe_unused]] auto* kevolve_{i} = &{name};\n" for i, name in enumerate(instances)
@@ -86,8 +86,8 @@ def _instances(names: Sequence[str]) -> str:
 
 
 def symbol_of(name: str, symbols: set[str]) -> str:
-    """The kernel's symbol: its name itself (`extern "C"`), or the one mangled name that holds it.
-    Raises NativeError."""
+    """Return the kernel's symbol: its name (`extern "C"`), or the only mangled name that contains
+    it. Raises NativeError."""
     base, template, _ = name.partition("<")
     last = base.strip().split("::")[-1]
     if last in symbols and not template:
@@ -96,8 +96,8 @@ def symbol_of(name: str, symbols: set[str]) -> str:
     matches = sorted(s for s in symbols if pattern.match(s))
     if len(matches) != 1:
         raise NativeError(
-            f'nvcc compiled {len(matches)} kernels that can be {name!r}; give it an extern "C" '
-            "kernel around, or install NVRTC, which can tell instances apart (pip install "
+            f'nvcc compiled {len(matches)} kernels that can be {name!r}; wrap it in an extern "C" '
+            "kernel, or install NVRTC, which can tell instances apart (pip install "
             "nvidia-cuda-nvrtc)"
         )
     return matches[0]

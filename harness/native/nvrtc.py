@@ -11,8 +11,8 @@ from typing import Any
 
 from .building import NativeError, SourceRefused
 
-# NVRTC has no standard library. Of the headers that kernels usually include, it already knows the
-# functions; these are the rest.
+# NVRTC has no standard library. It already declares the functions of the headers that kernels
+# usually include; these texts supply their types and constants.
 _INTEGERS = """#pragma once
 using int8_t = signed char; using int16_t = signed short;
 using int32_t = signed int; using int64_t = signed long long;
@@ -74,8 +74,8 @@ HEADERS = {
 def build(
     library: str, source: str, flags: Sequence[str], names: Sequence[str]
 ) -> tuple[bytes, dict[str, str], str, str]:
-    """(binary, symbols by name, PTX, log). Raises SourceRefused with the compiler's words,
-    NativeError."""
+    """Compile; returns (binary, symbols by name, PTX, log). Raises SourceRefused with the
+    compiler's output, NativeError."""
     nvrtc = _load(library)
     program = ctypes.c_void_p()
     texts, files = _strings(list(HEADERS.values())), _strings(list(HEADERS))
@@ -106,7 +106,7 @@ def build(
 
 @lru_cache(maxsize=4)
 def version(library: str) -> str:
-    """ "13.0"; "" where the library cannot be loaded."""
+    """Return for example "13.0"; "" where the library cannot be loaded."""
     major, minor = ctypes.c_int(), ctypes.c_int()
     try:
         nvrtc = _load(library)
@@ -118,8 +118,8 @@ def version(library: str) -> str:
 
 @lru_cache(maxsize=4)
 def _load(library: str) -> Any:
-    # Its second half is looked up by bare name when it is first needed: found only if it has been
-    # loaded before.
+    # NVRTC looks its builtins library up by bare name at first use, and finds it only if it is
+    # loaded already.
     try:
         for builtins in sorted(
             glob.glob(os.path.join(os.path.dirname(library), "libnvrtc-builtins.so*"))
@@ -133,7 +133,7 @@ def _load(library: str) -> Any:
 
 
 def _text(nvrtc: Any, program: ctypes.c_void_p, what: str, *, ends: bool = True) -> bytes:
-    """One of the program's products; texts end with a zero that is left out."""
+    """Return one of the program's products. ends: drop the zero byte at the end of a text."""
     size = ctypes.c_size_t()
     _check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
     data = ctypes.create_string_buffer(max(1, size.value))

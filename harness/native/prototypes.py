@@ -1,4 +1,4 @@
-"""Reading C prototypes as text: what an argument is, before a compiler has seen it."""
+"""Reads C prototypes from the source text: the types of arguments, without a compiler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _NOISE = re.compile(
 
 
 class Prototype:
-    """name, the letter of the return type, and per argument (letter, pointed-to C type or "")."""
+    """A function's name, the letter of its return type, and for each argument (letter, pointed-to C
+    type or "")."""
 
     def __init__(self, name: str, returns: str, arguments: tuple[tuple[str, str], ...]) -> None:
         self.name, self.returns, self.arguments = name, returns, arguments
@@ -54,7 +55,7 @@ class Prototype:
 
 
 def signature(name: str, letters: str) -> Prototype:
-    """What a user gave in place of a prototype that cannot be read. Raises NativeError."""
+    """Build the prototype that a user gave by letters. Raises NativeError."""
     if unknown := set(letters) - set(SPELLED):
         accepted = ", ".join(f"{letter} {word}" for letter, word in SPELLED.items())
         raise NativeError(
@@ -64,7 +65,7 @@ def signature(name: str, letters: str) -> Prototype:
 
 
 def read_prototypes(source: str) -> dict[str, Prototype]:
-    """The `extern "C"` functions of a source whose types are understood; others need
+    """Return the `extern "C"` functions of a source whose types are known; others need
     `signatures`."""
     text = COMMENT.sub(" ", source)
     prototypes: dict[str, Prototype] = {}
@@ -78,8 +79,8 @@ def read_prototypes(source: str) -> dict[str, Prototype]:
 
 
 def _block(text: str, start: int) -> str:
-    """What stands directly inside the braces opened before `start`, nested bodies reduced to
-    `{`."""
+    """Return the text directly inside the braces opened before `start`, with nested bodies reduced
+    to `{`."""
     depth, declarations = 1, []
     for char in text[start:]:
         depth += (char == "{") - (char == "}")
@@ -100,8 +101,8 @@ def _head(text: str, start: int) -> str:
 def read_arguments(
     returns: str, name: str, arguments: str, more: Mapping[str, str] | None = None
 ) -> Prototype | None:
-    """None where a type is not understood. more: further types passed by value, with their
-    letters."""
+    """Parse a prototype; None where a type is unknown. more: additional types passed by value, with
+    their letters."""
     kinds = {**_KINDS, **(more or {})}
     kind = _kind(returns, kinds)
     texts = [a for a in (part.strip() for part in arguments.split(",")) if a and a != "void"]

@@ -1,5 +1,5 @@
-"""What can compile CUDA C++ here: NVRTC in this process (a fraction of a second), nvcc as the
-slower way that also takes host code."""
+"""The compilers of CUDA C++ on this machine: NVRTC in this process (a fraction of a second), and
+nvcc, which is slower but also accepts host code."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .building import BuildOrder, NativeError, SourceRefused
 
 CUDA_FLAGS = ("-std=c++17",)
 MISSING = (
-    "nothing here compiles CUDA C++: neither NVRTC (pip install nvidia-cuda-nvrtc, or a torch with "
-    "CUDA) nor nvcc was found"
+    "there is no compiler for CUDA C++: neither NVRTC (pip install nvidia-cuda-nvrtc, or a torch "
+    "with CUDA) nor nvcc was found"
 )
 _ONLY_NVCC = re.compile(r"not allowed in JIT mode|(?:cannot|could not) open source file")
 
 
 @dataclass(frozen=True)
 class Toolkit:
-    """Paths; "" for what is not here. includes: folders with CUDA's headers."""
+    """Paths of the compilers, "" for a missing one. includes: folders with CUDA's headers."""
 
     nvrtc: str = ""
     nvcc: str = ""
@@ -32,13 +32,13 @@ class Toolkit:
 
     @property
     def version(self) -> str:
-        """What compiles, for people and for keys of caches; "" where nothing does."""
+        """The compilers and their versions, for users and cache keys; "" without a compiler."""
         versions = [f"NVRTC {nvrtc.version(self.nvrtc)}"] if self.nvrtc else []
         return ", ".join([*versions, *([nvcc.version(self.nvcc)] if self.nvcc else [])])
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """What a process that compiles must be able to read."""
+        """The folders that a compiling process must be able to read."""
         programs = [
             os.path.dirname(os.path.dirname(os.path.realpath(p))) for p in (self.nvcc,) if p
         ]
@@ -51,8 +51,8 @@ class Toolkit:
 
 @dataclass(frozen=True)
 class Compiled:
-    """image: the device's binary (cubin). symbols: of the ordered names. ptx: its text. log: with
-    what ptxas says of each kernel."""
+    """The result of a compilation. image: the device binary (cubin). symbols: by the names in the
+    order. ptx: its text. log: includes the output of ptxas about each kernel."""
 
     image: bytes
     symbols: dict[str, str]
@@ -61,9 +61,9 @@ class Compiled:
 
 
 def compile_order(order: BuildOrder, toolkit: Toolkit, folder: str, seconds: float) -> Compiled:
-    """By NVRTC; by nvcc where there is no NVRTC, or where the text is not for the device alone.
-    folder: for temporary files. seconds: for nvcc, which is ended then. Raises SourceRefused with
-    the compiler's words, NativeError, TimeoutError."""
+    """Compile with NVRTC, or with nvcc where there is no NVRTC or the text contains host code.
+    folder: for temporary files. seconds: the time limit of nvcc. Raises SourceRefused with the
+    compiler's output, NativeError, TimeoutError."""
     if not toolkit.nvrtc and not toolkit.nvcc:
         raise NativeError(MISSING)
     flags = [f"-arch={order.architecture}", *CUDA_FLAGS, *order.flags]
@@ -85,8 +85,8 @@ def compile_order(order: BuildOrder, toolkit: Toolkit, folder: str, seconds: flo
 
 @lru_cache(maxsize=1)
 def find_toolkit() -> Toolkit:
-    """What this interpreter and machine have. KEVOLVE_NVRTC names another libnvrtc, CUDA_HOME
-    another toolkit."""
+    """Find the compilers of this interpreter and machine. KEVOLVE_NVRTC names another libnvrtc,
+    CUDA_HOME another toolkit."""
     compiler = shutil.which("nvcc") or ""
     roots = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
     if not compiler:
@@ -122,6 +122,7 @@ def find_toolkit() -> Toolkit:
 
 
 def architecture_of(capability: tuple[int, int]) -> str:
-    """(9, 0) -> "sm_90a": with the instructions that only this architecture has, from Hopper on."""
+    """Return the architecture of a compute capability: (9, 0) -> "sm_90a". From Hopper on it
+    includes the instructions specific to this architecture."""
     major, minor = capability
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"

@@ -1,2 +1,2 @@
-"""A process confines itself: namespaces, file rules, the filter of system calls, limits, and the
-process that waits beside it. Knows neither judge nor worker."""
+"""Self-confinement of a process: namespaces, file rules, the filter of system calls, limits, and
+the process that watches it. Independent of the judge and its workers."""

@@ -1,5 +1,4 @@
-"""The filter of system calls (seccomp) of a confined process: what it lets through, as a program
-for the kernel.
+"""The filter of system calls (seccomp) of a confined process, written as a program for the kernel.
 
 Numbers are from the kernel's syscall tables of x86_64 and aarch64
 (include/uapi/asm-generic/unistd.h; -1 for a call that aarch64 does not have); structures from
@@ -13,8 +12,8 @@ import struct
 from . import syscalls
 from .syscalls import ARM, MACHINE
 
-# What timed calls are made of is let through first: a candidate's filter is longer than a task's,
-# and equal kernels differed by 5 %.
+# The calls that timed calls need are allowed first: a candidate's filter is longer than a task's,
+# and without this equal kernels differed by 5 %.
 _TIMED = {"recvmsg": (47, 212), "sendmsg": (46, 211), "read": (0, 63)}
 # name: (x86_64, aarch64)
 _DENIED = {
@@ -34,9 +33,9 @@ _DENIED = {
     "name_to_handle_at": (303, 264), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
     "semget": (64, 190), "msgget": (68, 186),
 }  # fmt: skip
-# What is kept on a file besides its contents: it outlives the process that leaves it there, and
-# write seals do not cover it; and locks and watches on files that everybody sees, which live as
-# long as a descriptor, also one in flight.
+# Metadata of files, which outlive the process that sets them and are not covered by write seals;
+# and locks and watches on files that all processes see, which live as long as a descriptor, even
+# one in transit through a socket.
 _DENIED_MARKS = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "getxattr": (191, 8),
     "lgetxattr": (192, 9), "fgetxattr": (193, 10), "listxattr": (194, 11), "llistxattr": (195, 12),
@@ -49,28 +48,28 @@ _DENIED_MARKS = {
     "utimensat": (280, 88), "flock": (73, 32), "inotify_init": (253, -1),
     "inotify_init1": (294, 26), "inotify_add_watch": (254, 27), "fanotify_init": (300, 262),
 }  # fmt: skip
-# What the kernel keeps in memory of files that everybody reads, and counters of locked pages, which
-# outlive the process too.
+# The page cache of files that all processes read, and counters of locked pages, which outlive the
+# process as well.
 _DENIED_MEMORY = {
     "fadvise64": (221, 223), "cachestat": (451, 451), "mincore": (27, 232),
     "process_madvise": (440, 440), "mlock": (149, 228), "munlock": (150, 229),
     "mlockall": (151, 230), "munlockall": (152, 231), "mlock2": (325, 284),
 }  # fmt: skip
-# Counters of the whole machine that one process moves and a later one reads: of processes (in the
-# number of a descriptor for one), of mounts, of sessions.
+# Counters of the whole machine that one process changes and a later one can read: of processes (in
+# the number of a pidfd), of mounts, of sessions.
 _DENIED_COUNTERS = {
     "pidfd_open": (434, 434), "statmount": (457, 457), "listmount": (458, 458),
     "setsid": (112, 157),
 }  # fmt: skip
-# What signals a process later, which SIGCONT does to one that is stopped as well.
+# Sources of later signals to a process: SIGCONT, for example, resumes a stopped one.
 _DENIED_ALARMS = {
     "timer_create": (222, 107), "setitimer": (38, 103), "alarm": (37, -1),
     "timerfd_create": (283, 85), "mq_open": (240, 180), "mq_notify": (244, 184),
     "io_setup": (206, 0), "io_submit": (209, 2),
 }  # fmt: skip
-# name: its number, which argument, values of it: the owner and the signal of a descriptor that
-# announces what happens to it, and hints and flags of a file; the signal at the end of a parent;
-# hiding from whoever counts its files; counters of sockets, and descriptors for processes.
+# name: (its numbers, index of an argument, refused values). Refused are the owner and the signal of
+# a descriptor that announces events, hints and flags of a file, the signal at the end of a parent,
+# hiding from the watcher that counts its files, counters of sockets, and pidfds.
 # F_GETLK, _SETLK, _SETLKW, _SETOWN, _SETSIG, _SETOWN_EX, _OFD_GETLK, _SETLK, _SETLKW, _SETLEASE,
 # _NOTIFY, _SET(_FILE)_RW_HINT
 _DENIED_REQUESTS = {
@@ -82,34 +81,36 @@ _DENIED_REQUESTS = {
     # FIOASYNC, FIOSETOWN, SIOCSPGRP,
     "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),
     # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
-    "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
+    # PR_SET_PDEATHSIG, _DUMPABLE, PR_SCHED_CORE (who may run beside it on the core)
+    "prctl": ((157, 167), 0, (1, 4, 62)),
     # MADV_COLD, _PAGEOUT, _POPULATE_READ, _POPULATE_WRITE, _COLLAPSE
     "madvise": ((28, 233), 2, (20, 21, 22, 23, 25)),
     "getsockopt": ((55, 209), 2, (57, 71, 77)),  # SO_COOKIE, _NETNS_COOKIE, _PEERPIDFD
     "setsockopt": ((54, 208), 2, (76,)),  # SO_PASSPIDFD
 }
-# Memory files of its own: unmapped, or in flight in a socket, nobody can say whose they are. Where
-# memory is measured by them, only a driver of a device has any.
-_MEMORY_FILE = (319, 279)  # memfd_create
+# A process's own memory files: unmapped, or in transit through a socket, they cannot be attributed
+# to an owner. Only device drivers and compilers may create them. And moving pages to where others
+# lay: an output in memory that was used before counts as written in its call.
+_MEMORY_FILES = {"memfd_create": (319, 279), "mremap": (25, 216)}
 _STATX, _STATX_MNT_ID_UNIQUE = (332, 291), 0x4000
 _IOCTLS_OF_NAMESPACES = 0xB700
 _F_SETFL, _O_ASYNC = 4, 0o20000
-_PREADV2 = (327, 286)  # its flags say whether a page is in memory, or drop it
+_PREADV2 = (327, 286)  # its flags can tell whether a page is in memory, or drop it
 _PROCESS_STARTS = {"fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281)}
 _CLONE_PIDFD, _CLONE_THREAD, _X32 = 0x1000, 0x10000, 0x40000000
-# What reaches other processes of the same user, which a worker without process ids of its own can
-# name; and how a candidate is scheduled is the judge's affair.
+# Calls that affect other processes of the same user, which a worker outside a PID namespace can
+# name; also, only the judge decides how a candidate is scheduled.
 _DENIED_AMONG_OTHERS = {
     "setpriority": (141, 140), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
     "sched_setattr": (314, 274), "ioprio_set": (251, 30),
 }  # fmt: skip
-# the first argument says whose, 0 one's own
+# the first argument names the process, 0 the caller itself
 _OWN_ONLY = {"prlimit64": (302, 261), "sched_setaffinity": (203, 122)}
 _CLONE, _CLONE3, _SOCKET = (220, 435, 198) if ARM else (56, 435, 41)
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _Step = tuple[int, int, int, int]
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_OF, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they lie in struct seccomp_data
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # their offsets in struct seccomp_data
 _ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 
 
@@ -122,11 +123,12 @@ def install(
     memory_files: bool = True,
 ) -> None:
     """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory
-    and queues that outlive it, sockets other than AF_UNIX, calls of other architectures. pinned:
-    and leaving the processors that it may use now. alone: no other process can be named from here.
-    tools: it may leave marks on files and in the kernel's memory of them, change how it is
-    scheduled, have itself signalled later, and read counters of the machine, as compilers do.
-    forks: it may start processes, not only threads. memory_files: it may make some."""
+    and queues that outlive the process, sockets other than AF_UNIX, calls of other architectures.
+    pinned: refuse also to change its set of processors. alone: it cannot name any other process.
+    tools: allow it, as compilers need, to change metadata and cached pages of files and its own
+    scheduling, to schedule signals to itself, and to read counters of the machine. forks: allow it
+    to start processes, not only threads. memory_files: allow it to create them and to move
+    pages."""
     if MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {MACHINE}")
     program = _program(
@@ -144,7 +146,7 @@ def _program(
         (_EQUAL, 1, 0, _AUDIT_ARCH[MACHINE]),
         (_RETURN, 0, 0, _REFUSE),
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 0, 1, _X32),  # the same calls by other numbers
+        (_AT_LEAST, 0, 1, _X32),  # the x32 ABI: the same calls by other numbers
         (_RETURN, 0, 0, _REFUSE),
     ]
     for numbers in _TIMED.values():
@@ -165,7 +167,7 @@ def _program(
         *_DENIED.values(),
         *([] if alone and tools else _DENIED_AMONG_OTHERS.values()),
         *([_OWN_ONLY["sched_setaffinity"]] if pinned else []),
-        *([] if memory_files else [_MEMORY_FILE]),
+        *([] if memory_files else _MEMORY_FILES.values()),
     ]
     for calls in () if tools else (_DENIED_MARKS, _DENIED_MEMORY, _DENIED_COUNTERS, _DENIED_ALARMS):
         denied += calls.values()
@@ -174,7 +176,7 @@ def _program(
         program += _refuse(numbers[ARM]) if numbers[ARM] >= 0 else []
     for numbers in [] if alone else _OWN_ONLY.values():
         program += _unless(numbers[ARM], 0, [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _REFUSE)])
-    # glibc then uses clone, whose flags can be read
+    # without clone3 glibc uses clone, whose flags the filter can read
     program += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _MISSING)]
     program += _unless(_CLONE, 0, _clone_steps(tools=tools, forks=forks))
     program += _unless(_SOCKET, 0, [(_EQUAL, 1, 0, 1), (_RETURN, 0, 0, _REFUSE)])
@@ -182,8 +184,7 @@ def _program(
 
 
 def _unless(number: int, argument: int, steps: list[_Step]) -> list[_Step]:
-    """A call that goes through unless `steps`, which see the lower half of one argument, refuse
-    it."""
+    """Allow a call unless `steps`, which see the lower half of one argument, refuse it."""
     body = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), *steps, (_RETURN, 0, 0, _ALLOW)]
     return [(_EQUAL, 0, len(body), number), *body]
 
@@ -193,7 +194,7 @@ def _refuse(value: int) -> list[_Step]:
 
 
 def _refuse_async_flags() -> list[_Step]:
-    """Of fcntl: flags with which a descriptor signals."""
+    """Refuse fcntl calls that set the flags by which a descriptor sends signals."""
     steps = [
         (_LOAD, 0, 0, _ARGUMENTS + 16),
         (_ANY_OF, 0, 1, _O_ASYNC),
@@ -204,7 +205,7 @@ def _refuse_async_flags() -> list[_Step]:
 
 
 def _refuse_namespace_ioctls() -> list[_Step]:
-    """Of ioctl: what asks namespaces for numbers that are never used again."""
+    """Refuse ioctl calls that ask namespaces for their identifiers, which are never reused."""
     return [
         (_AND, 0, 0, 0xFF00),
         *_refuse(_IOCTLS_OF_NAMESPACES),
@@ -219,7 +220,7 @@ def _clone_steps(*, tools: bool, forks: bool) -> list[_Step]:
     steps = [(_ANY_OF, 0, 1, 0x7E020000), (_RETURN, 0, 0, _REFUSE)]  # namespaces
     if not forks:
         steps += [(_ANY_OF, 1, 0, _CLONE_THREAD), (_RETURN, 0, 0, _REFUSE)]
-    if not tools:  # a descriptor for the child; the signal at its end
+    if not tools:  # a pidfd of the child, and an exit signal other than SIGCHLD
         steps += [(_ANY_OF, 0, 1, _CLONE_PIDFD), (_RETURN, 0, 0, _REFUSE)]
         steps += [
             (_AND, 0, 0, 0xFF),

@@ -1,10 +1,11 @@
 """A process confines itself before it loads a candidate or a task.
 
-Called in a freshly forked, single-threaded child of a fork server. It returns only in the process
-that may run the file; the processes around it (one outside the PID namespace, one as its init)
-wait, report, and end with it. Levels, strongest first: `namespaces` (own root built from read-only
-binds, PID, network and IPC namespaces, landlock, seccomp), `bubblewrap` (as `landlock`, forked in a
-sandbox), `landlock` (path rules and seccomp), `process` (limits and a scrubbed environment only).
+`enter` is called in a newly forked, single-threaded child of a fork server. It returns only in the
+process that may run the file. The processes around it (one outside the PID namespace, one as its
+init) wait, report, and end with it. Levels, strongest first: `namespaces` (own root built from
+read-only binds, PID, network and IPC namespaces, landlock, seccomp), `bubblewrap` (as `landlock`,
+forked in a sandbox), `landlock` (path rules and seccomp), `process` (limits and a scrubbed
+environment only).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 @dataclass(frozen=True)
 class Confinement:
-    """level: how strong. readable: paths beyond the system's (interpreter, libraries).
-    memory_bytes: address space on top of what the process has now, resident_bytes: what it and its
-    descendants may hold together; 0 for no limit. processes: tasks that may exist. scratch_bytes:
-    size of the private /tmp. cpus: where it runs with all it starts, and cannot leave; () for
-    anywhere. user: whom a root process becomes in namespaces; each worker somebody else, since the
-    limit on processes counts by user. tools: it runs compilers, which set modes and times of files:
-    whoever judges a candidate by what one process knows must not let it leave such marks for the
-    next. forks: it may start processes."""
+    """The rules for one process. level: the isolation level. readable: paths beyond the system's
+    (interpreter, libraries). memory_bytes: address space beyond what the process has now, and
+    resident_bytes: what it and its descendants may hold together; 0 for no limit. processes: the
+    most processes and threads. scratch_bytes: size of the private /tmp. cpus: the processors that
+    it and its descendants are pinned to; () for any. user: the id that a root process takes in
+    namespaces; it differs for each worker, since the process limit is counted per user. tools: it
+    runs compilers, which set modes and times of files; a candidate must not, since it could leave
+    messages in them for its later processes. forks: it may start processes."""
 
     level: str
     readable: tuple[str, ...] = ()
@@ -57,23 +58,23 @@ class Confinement:
 
     @property
     def bare(self) -> bool:
-        """Whether it is shown of the machine what a processor's kernels need and no more: no driver
-        asks, and whatever counts for the whole machine carries words from one process to a later
-        one. A compiler includes what it can read in its messages, but for an Arm's processor it has
-        to read /proc/cpuinfo."""
+        """Whether it sees only the parts of /proc and /sys that CPU kernels need. Without a device
+        no driver needs more, and machine-wide counters could carry messages to a later process.
+        A compiler can include any file it can read in its messages, so the same holds for it,
+        except on Arm, where it must read /proc/cpuinfo."""
         return not self.devices and (not self.tools or os.uname().machine == "x86_64")
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     """Confine this process. `status_fd` receives "P pid" (as seen outside) and, at the end, "S
-    wait-status".
+    wait-status peak-bytes".
 
-    keep: the only descriptors that survive besides 0, 1, 2. Raises OSError where the level cannot
-    be had.
+    keep: the only descriptors that stay open besides 0, 1, 2. Raises OSError where the level is not
+    available.
     """
     syscalls.die_with_parent()
     os.setsid()
-    # should the machine run out of memory, these processes go before their judge
+    # if the machine runs out of memory, the kernel ends these processes before their judge
     with contextlib.suppress(OSError):
         _put("/proc/self/oom_score_adj", "1000")
     root = os.geteuid() == 0
@@ -93,7 +94,7 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     syscalls.die_with_parent()
     _close_all_but(keep)
     os.environ.update(TMPDIR=os.getcwd(), HOME=os.getcwd())
-    tempfile.tempdir = None  # it was looked up before
+    tempfile.tempdir = None  # forget the folder found before
     _restrict(rules, drop_user=root and rules.level == "namespaces")
 
 
@@ -105,7 +106,7 @@ def _new_namespaces(root: bool, user: int) -> None:
         | syscalls.CLONE_NEWPID
         | syscalls.CLONE_NEWUTS
     )
-    if root:  # real root needs no user namespace, and later becomes a plain user for good
+    if root:  # real root needs no user namespace, and later becomes a plain user permanently
         syscalls.unshare(flags)
     else:
         uid, gid = os.geteuid(), os.getegid()
@@ -117,8 +118,8 @@ def _new_namespaces(root: bool, user: int) -> None:
 
 
 def _build_root(rules: Confinement) -> None:
-    """A new root under /new of a private tmpfs, filled with read-only binds; the old root is
-    reachable under /old for now."""
+    """Build a new root at /new in a private tmpfs, filled with read-only binds. The old root is
+    temporarily reachable at /old."""
     plain = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount("tmpfs", "/tmp", "tmpfs", plain, "mode=0755,size=16m")
     os.mkdir("/tmp/old")
@@ -128,7 +129,7 @@ def _build_root(rules: Confinement) -> None:
     syscalls.mount("tmpfs", "/new", "tmpfs", plain, "mode=0755,size=16m")
     os.makedirs("/new/dev/shm")
     os.mkdir("/new/tmp")
-    # before the binds: an interpreter may well live below /tmp
+    # before the binds: an interpreter may be installed below /tmp
     for scratch in ("/new/tmp", "/new/dev/shm"):
         syscalls.mount("tmpfs", scratch, "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
     for path in without_nested((*_system(rules), *ETC, *rules.readable)):
@@ -145,7 +146,7 @@ def _system(rules: Confinement) -> list[str]:
 
 
 def _mount_proc(*, bare: bool) -> None:
-    """bare: with processes alone, where the kernel can (5.8)."""
+    """Mount /proc. bare: with processes only, where the kernel supports it (5.8)."""
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
     if bare:
         try:
@@ -176,7 +177,7 @@ def _bind(path: str, *, read_only: bool = True) -> None:
 
 
 def without_nested(paths: tuple[str, ...]) -> list[str]:
-    """Each path once, without those below another one of the list."""
+    """Return each path once, without those below another path of the list."""
     outermost: list[str] = []
     for path in sorted(set(paths), key=len):
         if (
@@ -189,7 +190,7 @@ def without_nested(paths: tuple[str, ...]) -> list[str]:
 
 
 def _stay_outside(status_fd: int) -> None:
-    """Fork the namespace's init; the parent reports its outer PID and ends with it."""
+    """Fork the namespace's init. The parent reports its outer PID and ends with it."""
     child = os.fork()
     if child == 0:
         syscalls.die_with_parent()
@@ -201,12 +202,12 @@ def _stay_outside(status_fd: int) -> None:
 
 
 def _fork_worker(rules: Confinement, status_fd: int, *, namespace: bool) -> None:
-    """Returns in the worker; the parent waits for it."""
+    """Fork the worker and return in it; the parent watches it and never returns."""
     worker = os.fork()
     if worker == 0:
         return
     if not namespace:
-        # killing it leaves the orphans to this process
+        # report the worker: if it is killed, this process adopts its orphans
         os.write(status_fd, f"P {worker}\n".encode())
     _close_all_but([status_fd])
     watcher.watch(worker, status_fd, resident_bytes=rules.resident_bytes, namespace=namespace)
@@ -219,11 +220,11 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         (resource.RLIMIT_NOFILE, 1024),
         (resource.RLIMIT_NPROC, rules.processes),
     ):
-        with contextlib.suppress(ValueError, OSError):  # a lower hard limit is there already
+        with contextlib.suppress(ValueError, OSError):  # a lower hard limit is already set
             resource.setrlimit(kind, (value, value))
     if rules.cpus:
         os.sched_setaffinity(0, rules.cpus)
-    if rules.bare:  # mmap can lock as well; a driver of a device may count on it
+    if rules.bare:  # mmap can lock as well; a device's driver may need it
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
     if rules.memory_bytes:
         limit = _address_space() + rules.memory_bytes
@@ -234,8 +235,7 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         os.setresuid(rules.user, rules.user, rules.user)
     syscalls.forbid_new_privileges()
     syscalls.die_with_parent()  # again: the change of user has cleared it
-    # libraries read /proc/self, and the process beside it counts its files; there is nobody else to
-    # look
+    # libraries read /proc/self and the watcher counts its files; no other process can look
     syscalls.set_dumpable(True)
     if rules.level != "process":
         with contextlib.suppress(OSError):
@@ -251,15 +251,15 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
 
 
 def _landlock(rules: Confinement) -> None:
-    # CUDA's cuInit names its threads by /proc/PID/task/TID/comm, and fails where it cannot (error
-    # 304); a rule on folders cannot tell that file from clear_refs beside it
+    # CUDA's cuInit names its threads through /proc/PID/task/TID/comm and fails where it cannot
+    # (error 304); a path rule cannot tell that file from clear_refs beside it
     driver = [*rules.devices, "/proc"] if rules.devices else []
     # everything under the new root may be read; a kernel without landlock still has the binds
     if rules.level == "namespaces":
         if syscalls.landlock_abi():
             syscalls.restrict_paths(["/"], ["/tmp", "/dev/shm", "/dev/null", *driver])
     else:
-        # a path rule cannot tell /proc/self from the rest, which compilers do without
+        # a path rule cannot tell /proc/self from the rest of /proc, which compilers do not need
         system = _system(rules) if rules.tools else SYSTEM
         processes = [] if rules.tools and rules.bare else ["/proc"]
         readable = [*system, *ETC, *rules.readable, *processes, "/dev", "/etc/passwd"]

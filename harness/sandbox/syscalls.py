@@ -1,5 +1,5 @@
-"""The Linux calls that Python does not offer: namespaces, mounts, landlock, seccomp, capabilities,
-through ctypes.
+"""The Linux calls that Python lacks, through ctypes: namespaces, mounts, landlock, seccomp,
+capabilities.
 
 Numbers are from the kernel's syscall tables of x86_64 and aarch64
 (include/uapi/asm-generic/unistd.h); structures from include/uapi/linux/{landlock,seccomp}.h.
@@ -80,7 +80,7 @@ def die_with_parent() -> None:
 
 
 class SignalAction(ctypes.Structure):
-    """struct sigaction as glibc has it on x86_64 and aarch64."""
+    """struct sigaction of glibc on x86_64 and aarch64."""
 
     _fields_ = (
         ("handler", ctypes.c_void_p),
@@ -91,7 +91,7 @@ class SignalAction(ctypes.Structure):
 
 
 def ignore_stopped_children() -> None:
-    """Get no SIGCHLD for children that stop or go on."""
+    """Receive no SIGCHLD for children that stop or continue."""
     sigchld, no_stopped = 17, 1
     _check(
         _libc.sigaction(sigchld, ctypes.byref(SignalAction(flags=no_stopped)), None), "sigaction"
@@ -99,7 +99,7 @@ def ignore_stopped_children() -> None:
 
 
 def become_subreaper() -> None:
-    """Make orphaned descendants our children."""
+    """Adopt orphaned descendants as children of this process."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
@@ -110,7 +110,7 @@ def set_dumpable(on: bool) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Let nothing executed from here on gain rights."""
+    """Prevent programs executed from here on from gaining privileges."""
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
@@ -125,7 +125,7 @@ def drop_capabilities() -> None:
 
 
 def set_filter(code: bytes, steps: int) -> None:
-    """Install a seccomp program of so many steps, each as struct sock_filter."""
+    """Install a seccomp program of `steps` instructions, each a struct sock_filter."""
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(
         struct.pack("<HxxxxxxQ", steps, ctypes.addressof(buffer)), 16
@@ -134,14 +134,14 @@ def set_filter(code: bytes, steps: int) -> None:
 
 
 def landlock_abi() -> int:
-    """The kernel's landlock version, 0 without it."""
+    """Return the kernel's landlock version, 0 without landlock."""
     return max(0, _call(444, None, ctypes.c_size_t(0), 1))
 
 
 def restrict_paths(readable: list[str], writable: list[str]) -> None:
-    """Let only these paths be opened from here on: read and execute, or everything; and, where the
-    kernel knows how (6.12), only processes that are confined alike be signalled. By landlock. Needs
-    forbid_new_privileges()."""
+    """Restrict this process by landlock: it can open only these paths, to read and execute or for
+    everything, and, where the kernel supports it (6.12), signal only processes under the same
+    restriction. Needs forbid_new_privileges()."""
     abi = landlock_abi()
     if abi < 1:
         raise OSError(95, "landlock is not in this kernel")
@@ -169,7 +169,7 @@ def _allow_path(ruleset: int, path: str, allowed: int) -> None:
         return
     try:
         if not os.path.isdir(path):
-            allowed &= 1 | 2 | 4 | (1 << 14) | (1 << 15)  # what applies to files
+            allowed &= 1 | 2 | 4 | (1 << 14) | (1 << 15)  # the rights that apply to files
         rule = ctypes.create_string_buffer(struct.pack("<Qi", allowed, fd), 12)
         if _call(445, ruleset, 1, rule, 0) < 0 and (number := ctypes.get_errno()) == 22:
             allowed &= 1 | 2 | 4

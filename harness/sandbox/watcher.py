@@ -1,5 +1,5 @@
-"""The process beside a confined worker: it waits, bounds the memory of the worker and all its
-descendants, and reports how it ended."""
+"""The process that watches a confined worker: it waits, limits the memory of the worker and all its
+descendants, and reports how the worker ended."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import signal
 
 from . import syscalls
 
-LOOK_S = 0.25  # between two looks at the memory in use
+LOOK_S = 0.25  # seconds between two checks of the memory in use
 
 
 def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) -> None:
-    """Never returns. Reports "M bytes" if it ended the worker because all of it together held more
-    than `resident_bytes` (0: no limit), then "S wait-status peak-bytes", the peak of the worker
-    alone. namespace: this process is the first of a PID namespace, and everything in the namespace
-    ends with it; otherwise it is a subreaper."""
-    # the judge stops workers again and again, and each look at the memory takes time
+    """Watch a worker; never returns. Reports "M bytes" if it ends the worker because all its
+    processes together hold more than `resident_bytes` (0: no limit), then "S wait-status
+    peak-bytes" with the peak of the worker alone. namespace: this process is the init of a PID
+    namespace, and every process in the namespace ends with it; otherwise it is a subreaper."""
+    # the judge stops workers often, and each SIGCHLD would cause a costly check of the memory
     syscalls.ignore_stopped_children()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     status, peak = 0, 0
@@ -42,8 +42,8 @@ def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) 
 
 
 def _resident(namespace: bool) -> int:
-    """Bytes: what each process holds for itself, the largest share of what can be shared, and
-    memory in files, mapped or not."""
+    """Return the bytes held: the private memory of all processes, the largest amount that one of
+    them shares, and memory in files, mapped or not."""
     pids = (
         [int(p) for p in os.listdir("/proc") if p.isdigit() and p != "1"]
         if namespace
@@ -52,7 +52,7 @@ def _resident(namespace: bool) -> int:
     private, libraries, mapped = 0, 0, 0
     files: dict[int, int] = {}
     for pid in pids:
-        with contextlib.suppress(OSError, ValueError, KeyError):  # it may have ended
+        with contextlib.suppress(OSError, ValueError, KeyError):  # the process may have ended
             sizes = _status(pid)
             private += sizes["RssAnon"]
             libraries, mapped = max(libraries, sizes["RssFile"]), max(mapped, sizes["RssShmem"])
@@ -61,14 +61,15 @@ def _resident(namespace: bool) -> int:
 
 
 def _status(pid: int) -> dict[str, int]:
-    """Bytes by name, of those fields that are sizes of what is resident."""
+    """Return the resident sizes of a process, in bytes by field."""
     with open(f"/proc/{pid}/status") as file:
         rows = (line.split() for line in file if line.startswith("Rss"))
         return {row[0].rstrip(":"): int(row[1]) << 10 for row in rows}
 
 
 def _memory_files(pid: int) -> dict[int, int]:
-    """Bytes of the memory files that a process has open, by inode: nobody need map them."""
+    """Return the bytes of the memory files that a process has open, by inode; they count even if
+    unmapped."""
     device, sizes = _memory_device(), {}
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile
@@ -80,7 +81,7 @@ def _memory_files(pid: int) -> dict[int, int]:
 
 @functools.cache
 def _memory_device() -> int:
-    """Where the kernel keeps memory files."""
+    """Return the device number of memory files."""
     fd = os.memfd_create("where", os.MFD_CLOEXEC)
     try:
         return os.fstat(fd).st_dev
@@ -89,7 +90,7 @@ def _memory_device() -> int:
 
 
 def _scratch() -> int:
-    """Bytes in the folders of a namespace that lie in memory."""
+    """Return the bytes in the folders of a namespace that are in memory."""
     file_systems = [os.statvfs(folder) for folder in ("/tmp", "/dev/shm")]
     return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in file_systems)
 
@@ -114,7 +115,8 @@ def _children(pid: int) -> list[int]:
 
 
 def _kill_orphans() -> None:
-    """Without a PID namespace: kill what was reparented to this subreaper until nothing is left."""
+    """Without a PID namespace, kill the processes reparented to this subreaper until none is
+    left."""
     for _ in range(1000):
         children = _children(os.getpid())
         if not children:

@@ -1,5 +1,5 @@
-"""Devices: families that candidates run on, and the architectures that kernels can be compiled for
-whether they are here or not."""
+"""Devices: the families that candidates run on, and the architectures that kernels can be compiled
+for, with or without such a device in the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .occupancy import Occupancy
 
 FAMILIES: dict[str, DeviceFamily] = {family.NAME: family for family in (cpu, cuda)}
 
-# By target name, as users spell it.
+# by the target's name as users write it
 ARCHITECTURES: dict[str, Architecture] = {
     **{f"cuda:{a.name}": a for a in nvidia.ARCHITECTURES},
     **{f"hip:{a.name}": a for a in amd.ARCHITECTURES},

@@ -1,10 +1,10 @@
-"""AMD architectures: limits, occupancy, and what a listing says.
+"""AMD architectures: limits, occupancy, and facts read from a listing.
 
 Sources. Registers, granules, wavefronts and work-groups per compute unit: the AMDGPU back end of
 LLVM (IsaInfo in AMDGPUBaseInfo, and its User Guide). Local data share: the CDNA 2, CDNA 3, CDNA 4
 and RDNA 3 instruction set guides. Counts of compute units: the data sheets of the products named.
-LLVM's own "Occupancy" comment knows nothing of memory that is asked for at launch, which is how
-Triton asks; so the arithmetic stands here.
+LLVM's own "Occupancy" comment leaves out memory requested at launch, which is how Triton requests
+it; so occupancy is computed here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from .architecture import Architecture, Binary, Facts
 from .occupancy import Occupancy, round_up, tightest
 
-# Instruction names of the guides -> class. The first match from the beginning of the name wins.
+# class -> names of instructions in the guides. The first class that matches a name's start wins.
 _CLASSES = (
     ("matrix", r"v_(?:mfma|wmma|smfmac|swmmac)_"),
     ("async_copy", r"(?:global|buffer)_load_(?:async_)?lds_"),
@@ -50,9 +50,12 @@ _IDLE = ("s_nop", "s_delay_alu", "s_clause", "s_code_end", "s_set_inst_prefetch_
 
 @dataclass(frozen=True)
 class Amd(Architecture):
-    """units: as the runtime counts multiprocessors. vector_registers: per lane of one SIMD,
-    `granule` by `granule`; one count for both kinds where accumulation registers share the file. A
-    work-group shares four SIMDs and `shared` bytes."""
+    """One AMD architecture. A work-group runs on four SIMDs, which have `shared` bytes together.
+
+    units: compute units, as the runtime counts multiprocessors. vector_registers: per lane of one
+    SIMD, allocated in steps of `granule`; one count for both kinds where accumulation registers
+    share the file.
+    """
 
     name: str
     product: str
@@ -75,9 +78,9 @@ class Amd(Architecture):
         return self.name
 
     def occupancy(self, vector: int, scalar: int, warps: int, shared: int) -> Occupancy:
-        """vector: registers per lane (of both kinds where the file is shared); scalar: per
-        wavefront; warps: wavefronts per work-group; shared: bytes per work-group as asked for at
-        launch."""
+        """Compute the occupancy. vector: registers per lane (of both kinds where the file is
+        shared). scalar: registers per wavefront. warps: wavefronts per work-group. shared: bytes
+        per work-group requested at launch."""
         simds = 4
         waves = min(self.max_waves, self.vector_registers // round_up(max(vector, 1), self.granule))
         limits = {
@@ -139,7 +142,8 @@ class Amd(Architecture):
 
 
 def read_listing(text: str) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """AMDGCN assembly -> (classes, matrix instructions, global accesses by bits per lane)."""
+    """Count instructions in AMDGCN assembly: (by class, matrix instructions by name, global
+    accesses by bits per lane)."""
     mix: Counter[str] = Counter()
     matrix: Counter[str] = Counter()
     widths: Counter[str] = Counter()

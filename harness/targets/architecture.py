@@ -1,5 +1,5 @@
-"""What is known about an architecture that need not be here: enough to compile for it and to read
-what came out."""
+"""What is known about an architecture without a device of it: enough to compile for it and to read
+the result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .occupancy import Occupancy
 
 @dataclass(frozen=True)
 class Binary:
-    """What a compiler left behind for one kernel. shared: bytes of shared memory (LDS) a block asks
-    for at launch. tensor: columns of tensor memory. texts: by kind ("ptx", "sass", "amdgcn").
-    resources: the words of a tool that read the binary."""
+    """What a compiler produced for one kernel. shared: bytes of shared memory (LDS) that a block
+    requests at launch. tensor: columns of tensor memory. texts: by kind ("ptx", "sass", "amdgcn").
+    resources: the output of a tool that read the binary."""
 
     num_warps: int
     shared: int
@@ -25,12 +25,13 @@ class Binary:
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one kernel on one architecture.
+    """Static facts of one kernel on one architecture.
 
-    registers: by name (per thread, or per lane on AMD; scalar registers per wavefront). spills:
-    instructions or registers that went to memory, by name. stack_bytes: private memory per thread.
-    mix: static counts of instructions by class, each counted once however often a loop runs it.
-    matrix: matrix instructions by name. widths: global memory accesses by bits per lane.
+    registers: by name (per thread, or per lane on AMD; scalar registers per wavefront). spills: by
+    name, the spill instructions or the spilled registers. stack_bytes: private memory per thread.
+    mix: static counts of instructions by class; an instruction in a loop counts once. matrix:
+    counts of matrix instructions by name. widths: counts of global memory accesses by bits per
+    lane.
     """
 
     registers: dict[str, int]
@@ -47,25 +48,25 @@ class Facts:
 
 
 class Architecture(ABC):
-    """One architecture. Stateless; nothing here needs the device."""
+    """One architecture. Stateless; no method needs the device."""
 
     name: str
-    product: str  # what `describe_device` speaks of
-    backend: str  # triton's word: "cuda" or "hip"
+    product: str  # the product that `describe_device` describes
+    backend: str  # in Triton's spelling: "cuda" or "hip"
     warp_size: int
-    max_shared: int  # bytes that one block may ask for
+    max_shared: int  # the most bytes that one block may request
 
     @property
     @abstractmethod
     def compiler_arch(self) -> int | str:
-        """The architecture in triton's spelling: 90, "gfx942"."""
+        """The architecture in Triton's spelling: 90, "gfx942"."""
 
     @abstractmethod
     def read(self, binary: Binary) -> Facts:
-        """Static facts of a compiled kernel. Whatever a text does not say is left out, never
+        """Read the static facts of a compiled kernel. What the texts do not say is left out, never
         guessed."""
 
     @abstractmethod
     def describe_device(self) -> dict[str, Any]:
-        """What a program that asks about its device is told: the figures of one product of this
-        architecture."""
+        """Return the answers for a program that queries its device: the figures of one product of
+        this architecture."""

@@ -1,4 +1,4 @@
-"""What a device family offers: a module with these names. One file a family."""
+"""The interface of a device family: each family is one module with these names."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from .state import DeviceState
 
 
 class DeviceFamily(Protocol):
-    """A kind of device that candidates run on. Modules fulfil it; everything is read once and does
-    not change.
+    """A kind of device that candidates run on. Modules implement it; all values are constant.
 
-    NAME: of the target. TORCH_DEVICE: where tensors live while a worker runs. MARGIN: a ratio must
-    exceed it to count as faster. ADDRESS_SPACE: bytes a candidate may map beyond what its process
-    has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes on for cases which its first
-    processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to
-    differ, as a standard deviation in microseconds. BEHIND: the share of the best F so far below
-    which one pair of processes suffices for a search. NARROW_FACTOR: how many times the highest
-    measured rate of floating-point operations the narrowest formats of its kind may reach.
+    NAME: of the target. TORCH_DEVICE: the torch device of a running worker's tensors. MARGIN: the
+    ratio above which a candidate counts as faster. ADDRESS_SPACE: bytes that a candidate may map
+    beyond what its process has; 0 for no limit. PATIENCE_S: seconds that a confirmation continues
+    for cases that its first processes leave inconclusive. PROCESS_US: the standard deviation, in
+    microseconds, between the call times of equal processes. BEHIND: the share of the best F so far
+    below which a search times only one pair of processes. NARROW_FACTOR: the highest rate of its
+    narrowest number formats, as a multiple of the highest measured floating-point rate.
 
-    SYNCHRONOUS: a call is over when it returns, and what the host sees of it is its time.
-    ONE_BY_ONE: calls are timed alone, each with inputs that arrive for it. LAUNCH_US: microseconds
-    that the host may take for each launch which a call waits for. OWN_MEMORY: it has memory of its
-    own, in which tensors are handed over. SLOW_START: a worker takes long to make its context, so
-    the next one is started ahead. FORKS: drivers and compilers start processes in a worker that is
-    timed. COMPILES_AT_LAUNCH: kernels are compiled when they are first launched, in the worker.
-    COMPILES_AHEAD: a fork server compiles for it what all tasks need. EXTRA_FIGURES: a confirmation
-    measures all cores and the naive figure besides. ALLOCATION: how both sides of a comparison get
-    memory, for a reader.
+    SYNCHRONOUS: a call is complete when it returns, so the host's clock measures it. ONE_BY_ONE:
+    calls are timed one at a time, each with newly arrived inputs. LAUNCH_US: the most microseconds
+    that the host takes for each launch which a call waits for. OWN_MEMORY: it has its own memory,
+    in which tensors are exchanged. SLOW_START: a worker takes long to create its context, so the
+    next one is started ahead. FORKS: drivers and compilers start processes in a timed worker.
+    COMPILES_AT_LAUNCH: kernels are compiled in the worker at their first launch. COMPILES_AHEAD: a
+    fork server compiles in advance what all tasks need. EXTRA_FIGURES: a confirmation also measures
+    all cores and the naive figure. ALLOCATION: how both sides of a comparison get memory, as a text
+    for readers.
     """
 
     @property
@@ -71,51 +70,52 @@ class DeviceFamily(Protocol):
     def ALLOCATION(self) -> str: ...
 
     def __hash__(self) -> int:
-        """Modules are hashable; said here so that answers about a family can be kept."""
+        """Modules are hashable. Declared so that functions of a family can be cached."""
 
     def missing(self) -> str:
-        """Why nothing can run there, "" where it can."""
+        """Return why nothing can run on it, "" if it can be used."""
 
     def device_key(self) -> str:
-        """What of the device belongs to an evaluation's key."""
+        """Return the device's part of an evaluation's key."""
 
     def device_id(self) -> str:
-        """Which of several equal devices it is: what the device lock is named after."""
+        """Return the identifier of this one device among equal ones; it names the device lock."""
 
     def timing_cpu(self) -> int:
-        """The core that its timed processes are pinned to."""
+        """Return the core that its timed processes are pinned to."""
 
     def facts(self) -> dict[str, str]:
-        """What a reader wants to know about it, as text by name."""
+        """Return facts for a reader, as text by name."""
 
     def devices(self) -> tuple[Device, ...]:
-        """All of this family that evaluations may use."""
+        """Return all devices of this family that evaluations may use."""
 
     def state(self, processes: Sequence[int]) -> DeviceState:
-        """What it is like now. processes: of ours that run on it. Takes a millisecond or less."""
+        """Read its present state, in a millisecond or less. processes: the evaluator's own that run
+        on it."""
 
     def memory_of(self, processes: Sequence[int]) -> int | None:
-        """Bytes of the device's own memory that these processes hold together; None where it has
-        none, or the driver does not tell."""
+        """Return the bytes of the device's own memory that these processes hold together; None if
+        it has none or the driver does not report them."""
 
     def nodes(self) -> tuple[str, ...]:
-        """Device files that a confined worker needs."""
+        """Return the device files that a confined worker needs."""
 
     def environment(self) -> dict[str, str]:
-        """Variables that its workers need."""
+        """Return the environment variables that its workers need."""
 
     def preload(self) -> list[str]:
-        """Modules that its fork server imports."""
+        """Return the modules that its fork server imports."""
 
     def versions(self) -> dict[str, str]:
-        """What compiles for it besides the machine's compiler: version by name, as an evaluation's
-        key has it."""
+        """Return the versions, by name, of its compilers besides the machine's, for an evaluation's
+        key."""
 
     def ceilings(
         self, cache: Path, command: list[str], exceeded: Ceilings | None = None
     ) -> Ceilings:
-        """Measured once and kept in the cache; `command` measures in another process and prints
-        JSON. exceeded: see ceilings_cache.ceilings."""
+        """Return its ceilings, measured once and kept in the cache. command: measures them in
+        another process and prints JSON. exceeded: see ceilings_cache.ceilings."""
 
     def measure(self) -> None:
         """Print the ceilings as JSON."""

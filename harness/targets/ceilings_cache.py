@@ -1,4 +1,4 @@
-"""Measured ceilings, kept in the cache by device and method, for a while."""
+"""Measured ceilings, cached by device and method for MOST_AGE_S."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from ..settings import NATIVE_CACHE
 from ..types import Ceilings, from_json, to_json
 
-# of what was measured on a machine: its clocks, its cooling and its neighbours change
+# measure again after this time: clocks, cooling and other users of a machine change
 MOST_AGE_S = 7 * 86400.0
 
 
@@ -25,9 +25,9 @@ def ceilings(
     method: str,
     exceeded: Ceilings | None = None,
 ) -> Ceilings:
-    """Read from the cache, or run `command`, whose last line of output is the JSON of a Ceilings.
-    exceeded: what a kernel went beyond; then they are measured again, and the higher one of each
-    rate is kept. Raises CalledProcessError."""
+    """Read the ceilings from the cache, or run `command`, whose last line of output is the JSON of
+    a Ceilings. exceeded: ceilings that a kernel went beyond; they are measured again, and the
+    higher value of each rate is kept. Raises CalledProcessError."""
     path = file(cache, device_key, method)
     if exceeded is None and (measured := read(path)) is not None:
         return measured
@@ -50,13 +50,13 @@ def ceilings(
 
 
 def file(cache: Path, device_key: str, method: str) -> Path:
-    """The file in which they are cached."""
+    """Return the path of the cache file."""
     digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
     return cache / f"ceilings-{digest}.json"
 
 
 def read(path: Path) -> Ceilings | None:
-    """Read a file of ceilings; None where it is not there, old or not readable."""
+    """Read a file of ceilings; None where it is missing, too old or not readable."""
     try:
         if 0 <= time.time() - path.stat().st_mtime <= MOST_AGE_S:
             return _parse(json.loads(path.read_text()))
@@ -66,7 +66,7 @@ def read(path: Path) -> Ceilings | None:
 
 
 def _higher(one: Ceilings, other: Ceilings) -> Ceilings:
-    """The higher one of each rate, and the shorter call."""
+    """Combine two measurements: the higher value of each rate, and the shorter call."""
 
     def each(rates: dict[str, float], others: dict[str, float]) -> dict[str, float]:
         return {name: max(rate, others.get(name, 0.0)) for name, rate in rates.items()}

@@ -1,4 +1,4 @@
-"""The CPU: what it is, and how fast it moves and computes, measured with one pinned thread."""
+"""The CPU: its description, and its memory and arithmetic rates measured with one pinned thread."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from ..types import Ceilings, Device, Target
 from . import ceilings_cache
 from .state import DeviceState, stolen_ns, waited_ns
 
-# of this process as it started: a thread that times keeps off one
+# the cores allowed to this process at its start; pinning a thread narrows the set later
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", Target("cpu").margin, 8 << 30
 PATIENCE_S, PROCESS_US = 18.0, 0.0
-# F of single pairs of one kernel scattered by 2 to 14 % on two noisy cores: at 10 % one that is 10
-# per cent better than the best is left in 1 of 14 cases, and may meet it at the session's end
+# F of single pairs of one kernel scattered by 2 to 14 % on two noisy cores. With a scatter of 10 %,
+# a candidate 10 % better than the best is dropped in 1 of 14 cases, and may be timed again at the
+# session's end
 BEHIND = 0.95
-# a core with AMX does 2,048 operations of eight bits a cycle, and 64 of float32 with AVX-512
+# per cycle, a core does 2,048 operations on 8-bit values with AMX, and 64 on float32 with AVX-512
 NARROW_FACTOR = 32.0
 SYNCHRONOUS, ONE_BY_ONE, LAUNCH_US, EXTRA_FIGURES = True, True, 0.0, True
 OWN_MEMORY, SLOW_START = False, False
-# a kernel that is timed on the host has no need to start processes
+# a kernel that is timed on the host does not need to start processes
 FORKS, COMPILES_AT_LAUNCH, COMPILES_AHEAD = False, False, True
 ALLOCATION = "glibc malloc, freed memory kept (no mmap threshold, no trim), both sides alike"
 CALM_ROUNDS, MOST_MEASURING_S = 5, 5.0  # see _best_of
-_LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
+_LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system reports no sizes
 _VECTOR_FLAGS = (
     "avx512f",
     "avx512_bf16",
@@ -124,7 +125,7 @@ extern "C" int64_t bytes_a_step() { return (int64_t)WIDTH * CHAINS; }
 
 
 def facts() -> dict[str, str]:
-    """Model, cores, caches, vector extensions, kernel: text by name."""
+    """Return model, cores, caches, vector extensions and kernel, as text by name."""
     info = _cpuinfo()
     flags = set(info.get("flags", info.get("Features", "")).split())
     caches = ", ".join(f"{level} {size >> 10} KiB" for level, size in cache_sizes().items())
@@ -141,24 +142,25 @@ def facts() -> dict[str, str]:
 
 
 def device_key() -> str:
-    """What of the CPU belongs to an evaluation's key."""
+    """Return the CPU's part of an evaluation's key."""
     f = facts()
     return f"cpu:{f['model']}:{f['vector'].replace(' ', '+')}:{f['caches'].replace(' ', '')}"
 
 
 def device_id() -> str:
-    """Cores share caches and memory bandwidth, so there is one lock for all of them."""
+    """Return one name for all cores: they share caches and memory bandwidth, so they share a
+    lock."""
     return "cpu"
 
 
 def devices() -> tuple[Device, ...]:
-    """One, which needs no list."""
+    """Return nothing: there is one CPU, which needs no list."""
     return ()
 
 
 def state(processes: Sequence[int]) -> DeviceState:
-    """How long our processes have waited for the timing core, how long the hypervisor has had it,
-    and the load of the machine."""
+    """Read how long these processes have waited for the timing core, how long the hypervisor has
+    taken it, and the load of the machine."""
     waited = {process: ns for process in processes if (ns := waited_ns(process)) is not None}
     load = _read("/proc/loadavg").split()[:1]
     facts = {"load": load[0]} if load else {}
@@ -169,12 +171,12 @@ def state(processes: Sequence[int]) -> DeviceState:
 
 
 def memory_of(processes: Sequence[int]) -> int | None:
-    """The machine's memory is no device's."""
+    """Return None: a CPU has no device memory."""
     return None
 
 
 def cache_sizes() -> dict[str, int]:
-    """Bytes of the data caches that one core sees."""
+    """Return the bytes of the data caches of one core, by level."""
     sizes: dict[str, int] = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         if _read(index / "type") == "Instruction":
@@ -188,9 +190,9 @@ def cache_sizes() -> dict[str, int]:
 
 
 def timing_cpu(number: int = 0) -> int:
-    """The core that timed processes are pinned to: the last one allowed, which the system uses
-    least for itself. number: of those who may time at once; where there are enough cores, each has
-    its own."""
+    """Return the core that timed processes are pinned to: the last one allowed, which the system
+    uses least. number: which of the judges that may time at once; each gets its own core where
+    there are enough."""
     return CORES[-1 - number % len(CORES)]
 
 
@@ -203,8 +205,8 @@ def nodes() -> tuple[str, ...]:
 
 
 def environment() -> dict[str, str]:
-    """No GPU, where there is one: torch.compile asks the driver for it, in the fork server, and
-    then again in its children, where that is an error and the baseline was lost."""
+    """Hide the GPUs: torch.compile would query the driver in the fork server and again in its
+    children, where that is an error that loses the baseline."""
     return {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -221,7 +223,7 @@ def ceilings(cache: Path, command: list[str], exceeded: Ceilings | None = None) 
 
 
 def cached_ceilings(cache: Path) -> Ceilings | None:
-    """What `ceilings` would answer without measuring; None where it would measure."""
+    """Return what `ceilings` would return without measuring; None where it would measure."""
     return ceilings_cache.read(ceilings_cache.file(cache, device_key(), _method()))
 
 
@@ -230,8 +232,8 @@ def _method() -> str:
 
 
 def measure() -> None:
-    """Print the ceilings as JSON, see `_best_of`; a nearer level is at least as fast as the next,
-    whatever stores that one is written with."""
+    """Print the ceilings as JSON (see `_best_of`). A nearer level counts as at least as fast as the
+    next, with either kind of stores."""
     os.sched_setaffinity(0, {timing_cpu()})
     caches = cache_sizes()
     last = max(caches.values())
@@ -327,8 +329,8 @@ def _best_of(work: dict[tuple[str, str], tuple[float, Any]]) -> dict[str, dict[s
 
 
 def _falling(rates: dict[str, float], streamed: dict[str, float]) -> dict[str, float]:
-    """By level, the nearest first: none slower than those behind it. streamed: of these, with
-    stores that go past the caches."""
+    """Raise each level's rate to at least that of the levels behind it. rates: by level, the
+    nearest first. streamed: the rates with stores that bypass the caches."""
     levels = list(rates)
     return {
         level: max(

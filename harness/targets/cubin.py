@@ -1,4 +1,4 @@
-"""What NVIDIA's compilers say about one binary, kernel by kernel."""
+"""The output of NVIDIA's compilers about one binary, split by kernel."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _COMPILED = re.compile(
 
 @dataclass(frozen=True)
 class KernelListing:
-    """Of one kernel; "" where it is not known. resources: registers, stack and own shared memory,
-    in the words of cuobjdump."""
+    """The texts of one kernel, "" where unknown. resources: registers, stack and the kernel's own
+    shared memory, in cuobjdump's format."""
 
     ptx: str = ""
     sass: str = ""
@@ -27,7 +27,8 @@ class KernelListing:
 
 
 def split(ptx: str, sass: str, log: str) -> dict[str, KernelListing]:
-    """By symbol. ptx: of the whole module. sass: of `nvdisasm -c`. log: of `ptxas -v`."""
+    """Split the texts by symbol. ptx: that of the whole module. sass: the output of `nvdisasm -c`.
+    log: the output of `ptxas -v`."""
     entries = {m.group(1): m.group(0).strip() for m in _ENTRY.finditer(ptx)}
     codes = dict(_CODE.findall(sass))
     words = {name: _resources(text) for name, text in _COMPILED.findall(log)}
@@ -38,13 +39,13 @@ def split(ptx: str, sass: str, log: str) -> dict[str, KernelListing]:
 
 
 def own_shared(resources: str) -> int:
-    """Bytes of shared memory that a kernel declares."""
+    """Return the bytes of shared memory that a kernel declares."""
     return sum(int(n) for n in re.findall(r"\bSHARED:(\d+)", resources))
 
 
 def _resources(text: str) -> str:
-    """ "Used 40 registers, 4096 bytes smem", "8 bytes stack frame" -> "REG:40 STACK:8
-    SHARED:4096"."""
+    """Convert to cuobjdump's format: "Used 40 registers, 4096 bytes smem", "8 bytes stack frame" ->
+    "REG:40 STACK:8 SHARED:4096"."""
     patterns = (
         ("REG", r"Used (\d+) registers"),
         ("STACK", r"(\d+) bytes stack frame"),

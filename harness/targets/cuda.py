@@ -1,7 +1,7 @@
-"""NVIDIA GPUs: what the first visible one is, and how fast it moves and computes, measured.
+"""NVIDIA GPUs: the first visible one, and its measured memory and arithmetic rates.
 
-A judge uses one GPU. Where there are several, the executor starts a judge for each and shows it
-that one alone (CUDA_VISIBLE_DEVICES).
+A judge uses one GPU. Where there are several, the executor starts a judge for each and makes only
+that one visible to it (CUDA_VISIBLE_DEVICES).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from . import ceilings_cache, cpu, framework, nvml
 from .state import DeviceState, is_foreign, program
 
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", Target("cuda").margin, 0
-# A launch takes 0.15 us more in some processes than in others, wherever data and code lie: another
-# stream of the same process differs as well (seen on an H200). The ratios of a kernel of 3.6 us
-# scatter by 3 %, so that 1 % takes three dozen processes.
+# A launch takes 0.15 us more in some processes than in others, independently of the addresses of
+# data and code; streams of one process differ in the same way (seen on an H200). The ratios of a
+# kernel of 3.6 us scatter by 3 %, so an interval of 1 % takes three dozen processes.
 PATIENCE_S, PROCESS_US = 30.0, 0.075
-BEHIND = 0.88  # of 58 single pairs of equal kernels the furthest came to 0.94 and 1.05 (H200)
-NARROW_FACTOR = 4.0  # of bfloat16: twice with eight bits, four times with four where there are any
-# 429 us for two launches of Triton were seen on an H200
+BEHIND = 0.88  # 58 single pairs of equal kernels gave ratios from 0.94 to 1.05 (H200)
+NARROW_FACTOR = 4.0  # relative to bfloat16: twice with 8 bits, four times with 4 bits if supported
+# two launches of Triton took 429 us on an H200
 SYNCHRONOUS, ONE_BY_ONE, LAUNCH_US, EXTRA_FIGURES = False, False, 200.0, False
 OWN_MEMORY, SLOW_START = True, True
 # its driver and compilers start processes
@@ -60,14 +60,14 @@ def device_key() -> str:
 
 
 def device_id() -> str:
-    """The UUID, where the driver tells it."""
+    """Return the UUID where the driver reports it, otherwise the device key."""
     gpu = _gpu()
     return gpu.uuid if gpu is not None else device_key()
 
 
 def timing_cpu() -> int:
-    """Launches from two judges on one core would wait for each other: every GPU, and every judge of
-    one, has its own, beside the one for CPU kernels."""
+    """Return the core that launches kernels. Launches of two judges on one core would wait for each
+    other, so every GPU and every judge has a core of its own besides the one for CPU kernels."""
     number, gpu = settings.timing_core(), _gpu()
     if number is None:
         number = gpu.index if gpu is not None else 0
@@ -75,7 +75,7 @@ def timing_cpu() -> int:
 
 
 def devices() -> tuple[Device, ...]:
-    """Every GPU that is visible, and who is on it."""
+    """Return every visible GPU and the programs that use it."""
     names = []
     for gpu in nvml.gpus():
         now = nvml.state(gpu.uuid)
@@ -87,8 +87,8 @@ def devices() -> tuple[Device, ...]:
 
 
 def state(processes: Sequence[int]) -> DeviceState:
-    """Who else computes there, the SM clock, and what slows it down. `processes` of ours are known
-    by their command lines."""
+    """Read which other programs compute on the GPU, its SM clock, and what slows it down.
+    `processes` is not used: the evaluator's processes are recognised by their command lines."""
     gpu = _gpu()
     now = nvml.state(gpu.uuid) if gpu is not None else nvml.GpuState()
     facts = {
@@ -110,7 +110,7 @@ def state(processes: Sequence[int]) -> DeviceState:
 
 
 def memory_of(processes: Sequence[int]) -> int | None:
-    """With what their contexts take."""
+    """Include the memory of the processes' contexts."""
     gpu = _gpu()
     use = nvml.state(gpu.uuid).processes if gpu is not None else {}
     sizes = [use[p] for p in processes if p in use]
@@ -119,7 +119,7 @@ def memory_of(processes: Sequence[int]) -> int | None:
 
 
 def facts() -> dict[str, str]:
-    """Model, architecture, multiprocessors, memory, L2, driver."""
+    """Return model, architecture, multiprocessors, memory, L2 and driver, as text by name."""
     import torch
 
     properties = _properties()
@@ -136,7 +136,8 @@ def facts() -> dict[str, str]:
 
 
 def nodes() -> tuple[str, ...]:
-    """The control nodes and this GPU's; every GPU's where the driver does not tell which it is."""
+    """Return the control nodes and this GPU's node; the nodes of every GPU where the driver does
+    not report which one it is."""
     gpu = _gpu()
     node = f"/dev/nvidia{gpu.minor}" if gpu is not None and gpu.minor is not None else ""
     gpu_nodes = [node] if os.path.exists(node) else glob.glob("/dev/nvidia[0-9]*")
@@ -144,14 +145,14 @@ def nodes() -> tuple[str, ...]:
 
 
 def environment() -> dict[str, str]:
-    """Shows a confined process its GPU by name: where the others' device files are hidden, their
-    numbers do not count."""
+    """Name the GPU by UUID: in a confined process the device files of other GPUs are hidden, which
+    changes the numbering."""
     gpu = _gpu()
     return {"CUDA_VISIBLE_DEVICES": gpu.uuid} if gpu is not None else {}
 
 
 def preload() -> list[str]:
-    """torch, and triton where it is installed."""
+    """Return torch, and triton's modules where it is installed."""
     from importlib.util import find_spec
 
     if find_spec("triton") is None:
@@ -166,7 +167,7 @@ def preload() -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """What compiles CUDA C++ here, where something does."""
+    """Return the version of the CUDA C++ compiler, if there is one."""
     version = native.find_toolkit().version
     return {"CUDA C++ by": version} if version else {}
 
@@ -210,7 +211,7 @@ def measure() -> None:
 
 
 def _best(action: Any) -> float:
-    """Seconds of the fastest of several runs, by device events."""
+    """Return the seconds of the fastest of several runs, by device events."""
     import torch
 
     times: list[float] = []
@@ -232,7 +233,7 @@ def _properties() -> Any:
 
 @lru_cache(maxsize=1)
 def _gpu() -> nvml.Gpu | None:
-    """The one that torch calls 0, as the management library lists it."""
+    """Return the management library's entry for torch's device 0."""
     gpus = nvml.gpus()
     uuid = str(getattr(_properties(), "uuid", ""))
     return next((g for g in gpus if uuid and uuid in g.uuid), gpus[0] if len(gpus) == 1 else None)

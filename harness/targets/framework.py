@@ -1,4 +1,4 @@
-"""Which torch is installed, read from the file that it imports first: importing all of it takes
+"""The version of the installed torch, read from its version.py, because importing torch takes
 seconds."""
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Framework:
-    """version: as torch spells it ("2.13.0+cpu"). cuda: the version that it was built with, ""
-    without."""
+    """The installed torch. version: as torch spells it ("2.13.0+cpu"). cuda: the CUDA version that
+    it was built with, "" without CUDA."""
 
     version: str
     cuda: str
@@ -21,7 +21,7 @@ class Framework:
 
 @lru_cache(maxsize=1)
 def installed() -> Framework:
-    """Raises ImportError where there is none."""
+    """Read the version. Raises ImportError where torch is not installed."""
     spec = find_spec("torch")
     if spec is None or spec.origin is None:
         raise ImportError("torch is not installed")

@@ -1,9 +1,9 @@
-"""NVIDIA architectures: limits, occupancy, and what a listing says.
+"""NVIDIA architectures: limits, occupancy, and facts read from a listing.
 
 Sources. Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 Allocation: the arithmetic of cuda_occupancy.h of the CUDA toolkit (registers by warp in units of
-256 over four partitions, shared memory in units of 128 bytes with 1 KiB more for the system in each
-block). Tensor memory: 512 columns per multiprocessor (PTX ISA, "Tensor Memory"). Multiprocessor
+256 over four partitions, shared memory in units of 128 bytes plus 1 KiB per block reserved for the
+system). Tensor memory: 512 columns per multiprocessor (PTX ISA, "Tensor Memory"). Multiprocessor
 counts and cache sizes: the data sheets of the products named.
 """
 
@@ -21,8 +21,8 @@ _REGISTERS, _REGISTER_UNIT, _PARTITIONS, _MAX_REGISTERS = 65536, 256, 4, 255
 _SHARED_UNIT, _SHARED_RESERVED = 128, 1024
 _TENSOR_COLUMNS = 512
 
-# SASS mnemonics (CUDA Binary Utilities, "Instruction Set Reference") -> class. The first match of
-# the base mnemonic wins.
+# class -> SASS mnemonics (CUDA Binary Utilities, "Instruction Set Reference"). The first class that
+# matches the base mnemonic wins.
 _CLASSES = (
     ("matrix", r"[HIDQOB]G?MMA|UTC[HIQO]MMA"),
     ("async_copy", r"LDGSTS|UTMA\w+|UBLKCP|UBLKPF"),
@@ -56,8 +56,8 @@ _PTX_MATRIX = re.compile(r"\b(mma\.sync|wgmma\.mma_async|tcgen05\.mma)\b")
 
 @dataclass(frozen=True)
 class Nvidia(Architecture):
-    """shared: bytes per multiprocessor. cache: bytes of the last level. memory: bytes of the
-    product."""
+    """One NVIDIA architecture. shared: bytes per multiprocessor. cache: bytes of the last level.
+    memory: bytes of the product."""
 
     name: str
     capability: tuple[int, int]
@@ -77,8 +77,8 @@ class Nvidia(Architecture):
         return 10 * self.capability[0] + self.capability[1]
 
     def occupancy(self, registers: int, warps: int, shared: int, tensor: int = 0) -> Occupancy:
-        """registers: per thread; warps: per block; shared: bytes per block as asked for at
-        launch."""
+        """Compute the occupancy. registers: per thread. warps: per block. shared: bytes per block
+        requested at launch. tensor: columns of tensor memory per block."""
         per_warp = round_up(max(registers, 1) * self.warp_size, _REGISTER_UNIT)
         by_registers = _REGISTERS // _PARTITIONS // per_warp * _PARTITIONS // warps
         if registers > _MAX_REGISTERS or per_warp * round_up(warps, _PARTITIONS) > _REGISTERS:
@@ -129,16 +129,16 @@ class Nvidia(Architecture):
 
 
 def read_resources(text: str) -> tuple[int, int]:
-    """`cuobjdump -res-usage` -> registers and stack bytes per thread; the largest where there are
-    several functions."""
+    """Read registers and stack bytes per thread from the output of `cuobjdump -res-usage`; the
+    largest where there are several functions."""
     registers = [int(n) for n in re.findall(r"\bREG:(\d+)", text)]
     stack = [int(n) for n in re.findall(r"\b(?:STACK|LOCAL):(\d+)", text)]
     return max(registers, default=0), max(stack, default=0)
 
 
 def read_sass(text: str) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """A disassembly -> (classes, matrix instructions, global accesses by bits per thread). NOPs do
-    not count."""
+    """Count instructions in a disassembly: (by class, matrix instructions by name, global accesses
+    by bits per thread). NOPs do not count."""
     mix: Counter[str] = Counter()
     matrix: Counter[str] = Counter()
     widths: Counter[str] = Counter()

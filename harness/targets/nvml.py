@@ -1,9 +1,8 @@
-"""NVIDIA's management library through ctypes: which GPUs there are, who uses them, and in what
-state they are.
+"""NVIDIA's management library through ctypes: the GPUs, their users and their state.
 
-The one place that lists GPUs. Nothing here creates a CUDA context, and everything answers "nothing
-known" where the library is missing. Structures and constants are those of nvml.h (driver 450 and
-newer). KEVOLVE_NVML names the library where the loader does not find it by itself (WSL, NixOS).
+The only module that lists GPUs. It creates no CUDA context, and every query returns an empty or
+unknown value where the library is missing. Structures and constants are those of nvml.h (driver 450
+and newer). KEVOLVE_NVML names the library where the loader does not find it (WSL, NixOS).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .. import settings
 _SUCCESS, _TOO_SMALL, _UNKNOWN = 0, 7, (1 << 64) - 1
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0
 
-# nvmlClocksThrottleReason*: those that make a kernel slower than the device can be. Idle,
+# the nvmlClocksThrottleReason* values that make a kernel slower than the device allows. Idle,
 # application clocks, sync boost and display clocks are settings, not incidents.
 THROTTLING = {
     0x04: "the power cap (software)",
@@ -34,8 +33,8 @@ THROTTLING = {
 
 @dataclass(frozen=True)
 class Gpu:
-    """index: as nvidia-smi counts. arch: sm_90. minor: of /dev/nvidiaN, None where it is not
-    told."""
+    """One GPU. index: as nvidia-smi counts. arch: e.g. sm_90. minor: the N of /dev/nvidiaN, None if
+    unknown."""
 
     index: int
     uuid: str
@@ -47,9 +46,9 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuState:
-    """At one moment. processes: compute processes by id (as this process sees ids) with the bytes
-    they hold, None where the driver does not tell. held_bytes: memory in use that belongs to none
-    of them, None where that cannot be told."""
+    """The state of a GPU at one moment. processes: compute processes by id (as this process sees
+    ids) with the bytes they hold, None where the driver does not report them. held_bytes: memory in
+    use by none of them, None where it cannot be computed."""
 
     used_bytes: int = 0
     processes: dict[int, int | None] = field(default_factory=dict)
@@ -60,7 +59,8 @@ class GpuState:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; numbers count as nvidia-smi does."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves visible, in its order. Numbers count as
+    nvidia-smi does."""
     library = _library()
     if library is None:
         return ()
@@ -74,8 +74,8 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def visible(all_gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
-    """What a value of CUDA_VISIBLE_DEVICES leaves: as for CUDA, an entry that names no GPU hides
-    itself and all that follow."""
+    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES leaves visible. As in CUDA, an entry
+    that names no GPU also hides all that follow."""
     if setting is None:
         return tuple(all_gpus)
     selection: list[Gpu] = []
@@ -93,14 +93,14 @@ def visible(all_gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
 
 
 def state(uuid: str) -> GpuState:
-    """Of one GPU, as far as the driver tells."""
+    """Read the state of one GPU, as far as the driver reports it."""
     library = _library()
     handle = library.by_uuid(uuid) if library is not None else None
     return library.state(handle) if library is not None and handle is not None else GpuState()
 
 
 def driver() -> str:
-    """The driver's version, "" where it is not told."""
+    """Return the driver's version, "" if unknown."""
     library = _library()
     return library.text("nvmlSystemGetDriverVersion") if library is not None else ""
 
@@ -129,10 +129,10 @@ class _Process(ctypes.Structure):
 
 
 class _Library:
-    """The initialized library. Every query answers None or "" where the driver refuses it."""
+    """The initialized library. A query that the driver refuses returns None or ""."""
 
     def __init__(self, path: str) -> None:
-        """Raises OSError where the library or the driver behind it is missing."""
+        """Load the library. Raises OSError where it or its driver is missing."""
         self._library = ctypes.CDLL(path)
         if self._call("nvmlInit_v2") != _SUCCESS:
             raise OSError(f"{path} finds no driver")
@@ -142,12 +142,12 @@ class _Library:
         return -1 if function is None else int(function(*arguments))
 
     def number(self, name: str, *arguments: Any) -> int | None:
-        """One unsigned number that a function writes to its last argument."""
+        """Call a function that writes one unsigned number to its last argument."""
         value = c_uint()
         return value.value if self._call(name, *arguments, byref(value)) == _SUCCESS else None
 
     def text(self, name: str, *arguments: Any) -> str:
-        """One text, for functions that end in (char*, length)."""
+        """Call a function whose last arguments are (char*, length), and return the text."""
         buffer = ctypes.create_string_buffer(96)
         status = self._call(name, *arguments, buffer, c_uint(len(buffer)))
         return buffer.value.decode(errors="replace") if status == _SUCCESS else ""

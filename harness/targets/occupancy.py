@@ -1,5 +1,5 @@
-"""Theoretical occupancy: how many blocks one multiprocessor can hold at once, and what stops the
-next one."""
+"""Theoretical occupancy: how many blocks one multiprocessor can hold at once, and which resource
+limits them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Occupancy:
-    """blocks: resident per multiprocessor (0: it cannot be launched at all). warps: of all of them,
-    of at most `max_warps`.
-
-    limiter: the resource that runs out first. limits: blocks that each resource alone would allow.
-    """
+    """blocks: resident per multiprocessor (0: the kernel cannot be launched). warps: of all
+    resident blocks, at most `max_warps`. limiter: the resource that runs out first. limits: the
+    blocks that each resource alone would allow."""
 
     blocks: int
     warps: int
@@ -27,7 +25,7 @@ class Occupancy:
 
 
 def tightest(limits: dict[str, int], warps_per_block: int, max_warps: int) -> Occupancy:
-    """The smallest of the limits; of equal ones the first."""
+    """Return the occupancy under the smallest of the limits; of equal ones the first."""
     limiter = min(limits, key=lambda name: limits[name])
     blocks = max(0, limits[limiter])
     return Occupancy(
@@ -36,5 +34,5 @@ def tightest(limits: dict[str, int], warps_per_block: int, max_warps: int) -> Oc
 
 
 def round_up(value: int, granule: int) -> int:
-    """The next multiple."""
+    """Round up to a multiple of `granule`."""
     return -(-value // granule) * granule

@@ -1,23 +1,25 @@
-"""What a device is like before and after it timed something, and whether something else had a hand
-in the figures."""
+"""The state of a device before and after timing, and whether anything else affected the figures."""
 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# of a block, spent runnable without a core or with the core taken by the hypervisor
+# the tolerated share of a block's time that a process is runnable without a core, or that the
+# hypervisor takes the core
 WAITED_SHARE = 0.05
-# a sleeping core of a virtual machine is awake 0.1 to 0.2 ms later; who competes for it keeps it
+# a sleeping core of a virtual machine wakes within 0.1 to 0.2 ms; a competing process keeps a core
 # for milliseconds
 WAKING_NS = 300_000
-CLOCK_SHARE = 0.05  # a clock that moved by more between the two readings
+CLOCK_SHARE = 0.05  # the tolerated relative change of a clock between the two readings
 
 
 @dataclass(frozen=True)
 class Disturbance:
-    """signal: foreign_process or throttled. text: what happened, for a sentence."""
+    """One cause of doubt about figures. signal: foreign_process or throttled. text: what happened,
+    as part of a sentence."""
 
     signal: str
     text: str
@@ -25,11 +27,11 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class DeviceState:
-    """At one moment; what is None or empty is not known. waited_ns: how long each of our processes
-    has been runnable without a core. stolen_ns: how long the hypervisor has had the core. foreign:
-    programs of others on the device. held_bytes: of the device's memory that no process in sight
-    owns. core_mhz: the clock of a CPU's timing core, which follows its load: it explains figures
-    and disturbs none. facts: for a reader."""
+    """The state at one moment; None or empty where unknown. waited_ns: how long each of the
+    evaluator's processes has been runnable without a core. stolen_ns: how long the hypervisor has
+    taken the core. foreign: other programs on the device. held_bytes: device memory that no visible
+    process owns. core_mhz: the clock of a CPU's timing core; it follows the load, so it explains
+    figures but does not make them doubtful. facts: texts for a reader."""
 
     at_ns: int
     waited_ns: dict[int, int] = field(default_factory=dict)
@@ -43,8 +45,8 @@ class DeviceState:
 
 
 def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, ...]:
-    """What makes figures taken between two states doubtful. Pure; decided by the state alone, never
-    by the figures."""
+    """Return what makes figures taken between two states doubtful. Pure; decided by the states
+    alone, never by the figures."""
     reasons = []
     elapsed = max(1, after.at_ns - before.at_ns)
     waited = max(
@@ -71,9 +73,7 @@ def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, 
             )
         )
     if foreign := sorted({*before.foreign, *after.foreign}):
-        reasons.append(
-            Disturbance("foreign_process", f"on the device as well: {', '.join(foreign)}")
-        )
+        reasons.append(Disturbance("foreign_process", f"also on the device: {', '.join(foreign)}"))
     if throttled := sorted({*before.throttled, *after.throttled}):
         reasons.append(
             Disturbance("throttled", f"the device was slowed down by {', '.join(throttled)}")
@@ -85,28 +85,33 @@ def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, 
     ):
         reasons.append(
             Disturbance(
-                "throttled", f"the clock moved from {before.clock_mhz} to {after.clock_mhz} MHz"
+                "throttled", f"the clock changed from {before.clock_mhz} to {after.clock_mhz} MHz"
             )
         )
     return tuple(reasons)
 
 
 def waited_ns(process: int) -> int | None:
-    """How long a process of ours, or the worker that it guards, has been runnable without a core,
-    less what each waking up may take; None where it is not told."""
+    """Return how long a process and its children (a guard and its worker) have been runnable
+    without a core, less an allowance for each wake-up; None where the kernel does not report it."""
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-        stats = [
-            list(map(int, Path(f"/proc/{p}/schedstat").read_text().split()))
-            for p in (process, *children)
-        ]
-        return max(0, sum(waited - WAKING_NS * times for _, waited, times in stats))
-    except (OSError, ValueError, IndexError):
+        return max(0, sum(_waited_for_others_ns(p) for p in (process, *map(int, children))))
+    except (OSError, ValueError):
         return None
 
 
+def _waited_for_others_ns(process: int) -> int:
+    """Of its first thread, for others than its own threads: who starts some may let the first one
+    wait whenever that is of use, and would choose which of its processes count."""
+    ran, waited, times = map(int, Path(f"/proc/{process}/schedstat").read_text().split())
+    # CPUCLOCK_SCHED of a process, all its threads: include/linux/posix-timers_types.h
+    own_threads_ns = time.clock_gettime_ns((~process << 3) | 2) - ran
+    return waited - WAKING_NS * times - max(0, own_threads_ns)
+
+
 def stolen_ns(core: int) -> int:
-    """How long the hypervisor has had a core, from /proc/stat."""
+    """Return how long the hypervisor has taken a core, from /proc/stat."""
     try:
         lines = Path("/proc/stat").read_text().splitlines()
         ticks = next(int(line.split()[8]) for line in lines if line.startswith(f"cpu{core} "))
@@ -116,8 +121,8 @@ def stolen_ns(core: int) -> int:
 
 
 def is_foreign(process: int) -> bool:
-    """Whether a process that is there belongs to no evaluator: evaluators wait for each other under
-    the device lock."""
+    """Return whether an existing process belongs to no evaluator. Evaluators do not disturb each
+    other: they wait under the device lock."""
     try:
         command = Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
@@ -126,7 +131,7 @@ def is_foreign(process: int) -> bool:
 
 
 def program(process: int) -> str:
-    """A process for a reader: its id and name."""
+    """Describe a process to a reader by id and name."""
     try:
         return f"process {process} ({Path(f'/proc/{process}/comm').read_text().strip()})"
     except OSError:

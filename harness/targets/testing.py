@@ -1,5 +1,5 @@
-"""What every architecture must do: inherit `ArchitectureConformance`, say which one, and pytest
-runs the rest."""
+"""The conformance tests of architectures: inherit `ArchitectureConformance`, name the architecture,
+and pytest runs the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .architecture import Architecture, Binary
 
 
 class ArchitectureConformance:
-    """A subclass gives an architecture."""
+    """Tests that every architecture must pass. A subclass names the architecture."""
 
     def architecture(self) -> Architecture:
         raise AssertionError("a subclass returns its architecture here")

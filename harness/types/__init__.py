@@ -1,5 +1,5 @@
-"""The types that cross between processes and floors: frozen dataclasses, JSON in and out, standard
-library only."""
+"""The types that processes and packages exchange: frozen dataclasses with a JSON form, built on the
+standard library only."""
 
 from .candidate import Candidate, CandidateError, Params, ParamValue, Tunables
 from .codec import CodecError, from_json, to_json

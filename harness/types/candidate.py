@@ -12,16 +12,18 @@ Tunables = dict[str, tuple[ParamValue, ...]]
 Params = dict[str, ParamValue]
 
 _LINE_ENDS = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
-"""Behind each end of a line as Python's parser has them; str.splitlines knows more."""
+"""The position after each line end that Python's parser recognises; str.splitlines also splits at
+other characters."""
 
 
 class CandidateError(ValueError):
-    """The candidate's text cannot be read; the message says which line and what is accepted."""
+    """The candidate's text cannot be read. The message names the line and what is accepted."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Source text plus language. Two candidates are the same exactly when their digests are."""
+    """Source text plus language. Two candidates are the same exactly when their digests are
+    equal."""
 
     source: str
     language: str
@@ -32,7 +34,7 @@ class Candidate:
         return hashlib.sha256(f"{self.language}\0{self.source}".encode()).hexdigest()
 
     def tunables(self) -> Tunables:
-        """The literal `TUNABLES = {"NAME": [choices]}` of the source, {} without one. Raises
+        """Read the literal `TUNABLES = {"NAME": [choices]}` of the source, {} without one. Raises
         CandidateError."""
         literal = _literal(self.source, "TUNABLES")
         if literal is None:
@@ -52,7 +54,7 @@ class Candidate:
         return {k: tuple(v) for k, v in value.items()}
 
     def params(self) -> Params:
-        """The literal `PARAMS = {"NAME": value}` of the source, {} without one. Raises
+        """Read the literal `PARAMS = {"NAME": value}` of the source, {} without one. Raises
         CandidateError."""
         literal = _literal(self.source, "PARAMS")
         if literal is None:
@@ -68,8 +70,8 @@ class Candidate:
         return dict(value)
 
     def with_params(self, params: Params) -> Candidate:
-        """The same text with the PARAMS literal replaced. Raises CandidateError when the source has
-        none."""
+        """Return the candidate with its PARAMS literal replaced. Raises CandidateError when the
+        source has none."""
         span = _assignment(self.source, "PARAMS")
         if span is None:
             raise CandidateError(
@@ -96,7 +98,7 @@ class Candidate:
 def _assignment(source: str, name: str) -> ast.Assign | None:
     try:
         module = ast.parse(source)
-    # the last two where it is nested too deeply
+    # ast.parse raises the last two for text that is nested too deeply
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         raise CandidateError(

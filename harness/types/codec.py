@@ -1,7 +1,7 @@
 """JSON in and out for the frozen dataclasses of this package.
 
-`to_json` and `from_json` are inverse for every type that the package exports. Unknown keys are an
-error, so that a protocol difference is seen at the border and not three calls later.
+`from_json` inverts `to_json` for every type that the package exports. Unknown keys are an error, so
+that a difference in protocol is reported where data come in and not three calls later.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class CodecError(ValueError):
-    """The data do not fit the type; the message names the field."""
+    """The data do not fit the type. The message names the field."""
 
 
 def to_json(value: Any) -> Any:
-    """Plain dicts, lists, strings and numbers for a dataclass value (recursively)."""
+    """Convert a value recursively to plain dicts, lists, strings and numbers."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):

@@ -1,4 +1,4 @@
-"""Candidates timed against each other in the same rounds: what is asked, and what is found."""
+"""Candidates timed against each other in the same rounds: the request and the result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ LEAST_EFFORT = 0.25
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """candidates: two to MOST_COMPARED of one language, all different; the first is the one that
-    the others are held against. effort: a multiple of the time that is spent on pairs which are not
-    decided yet, LEAST_EFFORT to MOST_EFFORT. cases: as in EvaluationRequest."""
+    """A request to compare candidates.
+
+    candidates: two to MOST_COMPARED of one language, all different; the others are compared with
+    the first. effort: a factor on the time spent on undecided pairs, LEAST_EFFORT to MOST_EFFORT.
+    cases: as in EvaluationRequest.
+    """
 
     candidates: tuple[Candidate, ...]
     policy: Policy = field(default_factory=Policy)
@@ -29,25 +32,29 @@ class ComparisonRequest:
                 f"{len(self.candidates)} candidates; 2 to {MOST_COMPARED} can be compared"
             )
         if len({c.digest for c in self.candidates}) < len(self.candidates):
-            raise ValueError("two of the candidates are the same text")
+            raise ValueError("two of the candidates have the same text")
         if len({c.language for c in self.candidates}) > 1:
-            raise ValueError("the candidates are of different languages")
+            raise ValueError("the candidates are written in different languages")
         if not LEAST_EFFORT <= self.effort <= MOST_EFFORT:
             raise ValueError(
                 f"effort {self.effort}; {LEAST_EFFORT:g} to {MOST_EFFORT:g} are accepted"
             )
 
     def single(self, candidate: Candidate) -> EvaluationRequest:
-        """As what each of them is built, verified and timed."""
+        """Return the request by which one of the candidates is built, verified and timed."""
         return EvaluationRequest(candidate, "compare", "time", self.policy, self.cases)
 
 
 @dataclass(frozen=True)
 class CaseDuel:
-    """ratio: time of the second candidate / time of the first, above 1 where the first is faster;
-    median over rounds in which both were timed. interval: of 95 %. pairs: such rounds. open_us: the
-    evaluator's own part of a call, which both have; one that tampers with it in its process could
-    save so much, and the verdict does not count with that."""
+    """Two candidates compared on one case.
+
+    ratio: time of the second candidate / time of the first, above 1 where the first is faster;
+    median over the rounds in which both were timed. interval: the 95 % interval. pairs: the number
+    of these rounds. open_us: the evaluator's own part of each call, in microseconds; a candidate
+    that tampers with its process could save up to this much, so the verdict disregards an advantage
+    within it.
+    """
 
     name: str
     ratio: float
@@ -59,9 +66,11 @@ class CaseDuel:
 
 @dataclass(frozen=True)
 class Duel:
-    """Candidate `first` against candidate `second`, by their places in the request. ratio: exp of
-    the weighted mean of the cases' ln(ratio); interval: the same of their bounds, so never too
-    narrow. verdict: of the first."""
+    """Candidate `first` against candidate `second`, by their positions in the request.
+
+    ratio: exp of the weighted mean of the cases' ln(ratio). interval: the same formula applied to
+    the bounds of the cases' intervals, so it is never too narrow. verdict: that of `first`.
+    """
 
     first: int
     second: int
@@ -71,7 +80,7 @@ class Duel:
     cases: tuple[CaseDuel, ...] = ()
 
     def mirrored(self) -> Duel:
-        """The same, seen from the second."""
+        """Return the same comparison with the two candidates exchanged."""
         cases = tuple(
             CaseDuel(c.name, *_mirror(c.ratio, c.interval, c.verdict), c.pairs, c.open_us)
             for c in self.cases
@@ -90,10 +99,13 @@ def _mirror(
 
 @dataclass(frozen=True)
 class HeadToHead:
-    """evaluations: one for each candidate, in the request's order, with its figures over the
-    strongest baseline from the same rounds; one that is not right, or needs a review, took no part
-    or its duels are left out. duels: each later candidate against each earlier one. processes:
-    fresh ones of each candidate, at most."""
+    """The result of a comparison.
+
+    evaluations: one for each candidate, in the request's order, with its figures against the
+    strongest baseline from the same rounds. duels: each later candidate against each earlier one,
+    without candidates that are incorrect or need a review. processes: the most fresh processes that
+    any candidate was timed in.
+    """
 
     evaluations: tuple[Evaluation, ...]
     duels: tuple[Duel, ...] = ()
@@ -102,16 +114,16 @@ class HeadToHead:
 
     @property
     def status(self) -> Status:
-        """The first that is not "correct"."""
+        """The first status that is not "correct"."""
         return next((e.status for e in self.evaluations if e.status != "correct"), "correct")
 
     def duel(self, first: int, second: int) -> Duel | None:
-        """One candidate over another; None where one of them took no part."""
+        """Return the comparison of two candidates by position; None where one took no part."""
         both = (*self.duels, *(d.mirrored() for d in self.duels))
         return next((d for d in both if (d.first, d.second) == (first, second)), None)
 
     def in_order(self) -> tuple[Duel, ...]:
-        """Each candidate over each later one, where both took part."""
+        """Return each candidate against each later one, where both took part."""
         count = len(self.evaluations)
         duels = [
             self.duel(first, second) for first in range(count) for second in range(first + 1, count)

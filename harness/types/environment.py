@@ -10,7 +10,7 @@ from .target import TargetReport
 IsolationLevel = Literal["namespaces", "bubblewrap", "landlock", "process"]
 # strongest first
 ISOLATION_LEVELS: tuple[IsolationLevel, ...] = ("namespaces", "bubblewrap", "landlock", "process")
-# the fact under which an environment names the level of the task's own worker
+# the key in Environment.facts for the isolation level of the task's own worker
 TASK_ISOLATION = "isolation of the task"
 
 
@@ -21,7 +21,7 @@ class Environment:
     device: e.g. "cpu:AMD EPYC:avx512f:l3=32M". toolchain: e.g. "torch 2.13.0+cpu, g++ 12.2.0,
     python 3.11.7, evaluator 5c1f0a3b9d21": versions, and the start of the digest of the evaluator's
     own files. facts: free text by name (kernel, cores, governor, versions). allocation: the
-    allocator policy both sides ran under.
+    allocator policy that candidate and baseline ran under.
     """
 
     device: str
@@ -34,14 +34,14 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Rates measured on this device, single thread on a CPU.
+    """Rates measured on this device, on a CPU with a single thread.
 
-    bandwidth: bytes/s counting reads plus writes, by level ("L1", "L2", "L3", "memory"), with
-    `level_bytes` the size up to which a level was measured. write_bandwidth: bytes/s of stores
-    alone, by level. operations: floating-point operations/s by dtype (a fused multiply-add counts
-    two). launch_us: the shortest call that can be observed. streamed_bandwidth and
-    streamed_write_bandwidth: the same two with stores that go past the caches and cost no read for
-    ownership; of levels where there are such stores, memory alone.
+    bandwidth: bytes/s, reads plus writes, by level ("L1", "L2", "L3", "memory"). level_bytes: the
+    size up to which each level was measured. write_bandwidth: bytes/s of stores alone, by level.
+    operations: floating-point operations/s by dtype (a fused multiply-add counts as two).
+    launch_us: the shortest call that can be observed, in microseconds. streamed_bandwidth and
+    streamed_write_bandwidth: the same two rates with stores that bypass the caches and need no read
+    for ownership; only for levels that have such stores, which is memory alone.
     """
 
     bandwidth: dict[str, float]
@@ -55,7 +55,7 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """One Python that could evaluate: where it was found and whether it can."""
+    """One Python interpreter: where it was found and whether the evaluator can run in it."""
 
     path: str
     origin: str
@@ -68,9 +68,11 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. index: as nvidia-smi counts. uuid: names it for good. arch: sm_90. users: programs
-    of others that compute on it. measuring: whether an evaluator times something on it at this
-    moment."""
+    """One GPU.
+
+    index: as nvidia-smi counts. uuid: its permanent identifier. arch: e.g. sm_90. users: other
+    programs that compute on it. measuring: whether an evaluator is timing on it at this moment.
+    """
 
     index: int
     uuid: str

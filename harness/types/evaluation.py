@@ -1,4 +1,4 @@
-"""One evaluation: everything found out about a candidate under one key."""
+"""One evaluation: everything that was measured about a candidate under one key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .environment import Environment
 from .policy import Policy
 from .signal import Signal
 
-PROTOCOL_VERSION = 15  # raise it whenever a figure measured before could differ now
+PROTOCOL_VERSION = 16  # raise it whenever a figure measured before could differ now
 
 Status = Literal[
     "invalid",
@@ -32,19 +32,22 @@ STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 
 
 MOST_EFFORT = 8.0
-# of earlier samples: no call is shorter or longer, and the logarithms of ratios stay small
+# accepted in earlier samples: no real call lies outside, and logarithms of ratios stay small
 LEAST_US, MOST_US = 0.01, 1e12
 MOST_BASELINES = 1_000_000
-# of one fresh candidate process: (baseline, candidate) microseconds a call
+# the rounds of one fresh candidate process: (baseline, candidate), in microseconds per call
 Rounds = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was measured before under the same key, to be joined by what is measured now. rounds: by
-    case and baseline, of each fresh process. baselines: how many processes of the baselines stood
-    beside them. open_us: by case and baseline, the most that the judge's clock left open in any of
-    these measurements. contended: cases of which one shared its device."""
+    """Earlier samples under the same key, to be joined with those measured now.
+
+    rounds: by case and baseline, one entry per fresh process. baselines: the number of baseline
+    processes that they were timed against. open_us: by case and baseline, the largest uncertainty
+    of the judge's clock in any of these measurements. contended: the cases that were timed while
+    another program used the device.
+    """
 
     rounds: dict[str, dict[str, tuple[Rounds, ...]]] = field(default_factory=dict)
     baselines: int = 1
@@ -53,7 +56,7 @@ class Samples:
 
     @property
     def processes(self) -> int:
-        """Of the candidate; the fewest of any case."""
+        """The number of candidate processes in the case that has the fewest."""
         counts = [
             max(map(len, by_baseline.values()), default=0) for by_baseline in self.rounds.values()
         ]
@@ -61,7 +64,7 @@ class Samples:
 
     @property
     def problem(self) -> str:
-        """Why nothing can be joined to them, "" where that can be done."""
+        """Why these samples cannot be joined with new ones, "" if they can."""
         processes = [
             process
             for by_baseline in self.rounds.values()
@@ -71,25 +74,29 @@ class Samples:
         if not all(processes):
             return "a process has no rounds; at least one is accepted"
         if not all(LEAST_US <= us <= MOST_US for p in processes for pair in p for us in pair):
-            return f"a round is not of {LEAST_US:g} to {MOST_US:g} us; only such are accepted"
+            return f"a round lies outside {LEAST_US:g} to {MOST_US:g} us, the accepted range"
         if not 0 <= self.baselines <= MOST_BASELINES:
             return f"{self.baselines} baselines; 0 to {MOST_BASELINES} are accepted"
         if not all(
             0 <= us < math.inf for rounds in self.open_us.values() for us in rounds.values()
         ):
-            return "open_us holds what is negative or not finite; 0 and more are accepted"
+            return "open_us holds a negative or non-finite value; 0 and more are accepted"
         return ""
 
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """through: the last stage to run. purpose: "confirm" and "export" use fresh process pairs,
-    fresh seeds and held-out cases and time every baseline, "confirm" with what is shown beside a
-    verdict; "search" times the strongest; "compare" is one of several that are timed in the same
-    rounds; "ablation" times what is not correct, without fitness or verdict. cases: names to
-    restrict to, empty for all. effort: in a search, times the usual number of fresh processes, 1 to
-    MOST_EFFORT. earlier: samples of the same key. best: F of the best so far, 0 for none: a search
-    does not go on timing a candidate that is behind it."""
+    """A request to evaluate one candidate.
+
+    through: the last stage to run.
+    purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases, and
+    time every baseline; "confirm" also measures the extra figures shown beside a verdict. "search"
+    times the strongest baseline. "compare" is one of several candidates timed in the same rounds.
+    "ablation" also times an incorrect candidate, without fitness or verdict.
+    cases: the names to restrict to, empty for all. effort: in a search, a factor on the usual
+    number of fresh processes, 1 to MOST_EFFORT. earlier: samples of the same key. best: F of the
+    best candidate so far, 0 for none; a search stops timing a candidate that is behind it.
+    """
 
     candidate: Candidate
     purpose: Purpose = "search"
@@ -110,15 +117,15 @@ class EvaluationRequest:
 
     @property
     def renews(self) -> bool:
-        """Whether each process of the candidate stands beside a process of the baselines of its
-        own: one alone would bound the interval."""
+        """Whether each candidate process is paired with a baseline process of its own. A single
+        baseline process would limit how narrow the interval can become."""
         return self.purpose in ("confirm", "export") or self.effort > 1 or bool(self.earlier.rounds)
 
 
 @dataclass(frozen=True)
 class StageReport:
-    """log: the end of what compiler or candidate printed (untrusted text). data: figures of the
-    stage by name."""
+    """The result of one stage. log: the end of what the compiler or the candidate printed
+    (untrusted text). data: figures of the stage by name."""
 
     stage: Stage
     ok: bool
@@ -130,8 +137,8 @@ class StageReport:
 
 @dataclass(frozen=True)
 class AllCores:
-    """The same comparison with a thread on every core, median microseconds. interval and verdict:
-    only where there are enough cores for a judgement; neither counts for fitness."""
+    """The same comparison with a thread on every core, in median microseconds. interval, verdict:
+    only where there are enough cores to judge; neither counts for fitness."""
 
     threads: int
     latency_us: float
@@ -145,23 +152,23 @@ class AllCores:
 class CaseResult:
     """One case of one evaluation.
 
-    error / framework_error: norm-wise error against the high-precision reference, of the candidate
-    and of the framework. speedup: baseline time / candidate time (median of paired ratios) against
-    `baseline`, the strongest; interval: its 95 % interval. baselines: median microseconds, by name,
-    of those that were timed beside it. latency_us: the candidate's median (device time on a GPU).
-    clock: whose clock the figure comes from, "judge" or "candidate" (the events in its process, on
-    a GPU). open_us: by how much a call may be longer without the judge's clock showing it; an
-    advantage within it is not called faster. launch_us: what issuing one call takes on the host; on
-    a CPU the same. warm_us, baseline_warm_us: a call with warm caches, the same input over and
-    over, by its process's own clock. end_to_end_us, baseline_end_to_end_us: of a GPU, one call as a
-    caller sees it who waits for its end, warm, with launching and waiting. dispatch_us: of an
-    exported package, what deciding where a call goes takes, warm. These five are shown, never
-    judged.
-    all_cores: with all threads of a CPU, of confirmations.
+    error, framework_error: norm-wise error against the high-precision reference, of the candidate
+    and of the framework.
+    speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the
+    strongest. interval: its 95 % interval. baselines: median microseconds of the baselines timed
+    beside it, by name. latency_us: the candidate's median (device time on a GPU).
+    clock: the source of the figure: "judge", or "candidate" (events in its process, on a GPU).
+    open_us: how much longer a call may be without the judge's clock showing it; an advantage within
+    it is not called faster. launch_us: the host's time to issue one call; on a CPU the latency.
+    warm_us, baseline_warm_us: one call with warm caches, on the same input again and again, by the
+    clock of its own process. end_to_end_us, baseline_end_to_end_us: on a GPU, one warm call from
+    launch until the caller has waited for its end. dispatch_us: in an exported package, the time to
+    choose the implementation of a call, warm. These five are shown, never judged.
+    all_cores: with all threads of a CPU; only in confirmations.
     roofline_fraction: roofline time / latency, the achieved share of the measured ceiling.
-    naive_speedup: what timing without equal allocation behaviour would have shown, where it was
-    measured. own_kernel_fraction: the part of a call, without what the framework does, that the
-    candidate's own kernels take; of the case that takes longest.
+    naive_speedup: the speed-up without equal allocation behaviour, where it was measured.
+    own_kernel_fraction: the share of a call, without the framework's part, that the candidate's own
+    kernels take, in the longest case.
     """
 
     name: str
@@ -193,13 +200,13 @@ class CaseResult:
     page_faults: float | None = None
     baseline_page_faults: float | None = None
     host_peak_bytes: int | None = None
-    """The most that the candidate's process held of the machine's memory while it was timed, beyond
-    what it began with, as the kernel counts it."""
+    """The peak host memory of the candidate's process while it was timed, beyond what it began
+    with, as the kernel counts it."""
     baseline_host_peak_bytes: int | None = None
     """The same of `baseline`."""
     device_peak_bytes: int | None = None
-    """What its process held of the device's memory after its timed calls; None on a CPU, and where
-    the driver does not tell."""
+    """The device memory that its process held after its timed calls; None on a CPU and where the
+    driver does not report it."""
     baseline_device_peak_bytes: int | None = None
     """The same of `baseline`."""
     threads: int = 1
@@ -209,16 +216,16 @@ class CaseResult:
     bitwise_equal_to_eager: bool | None = None
     bitwise_reproducible: bool | None = None
     nothing_us: float | None = None
-    """What a call that does nothing takes on a CPU, which the figures of both sides include."""
+    """The time of an empty call on a CPU, which the figures of both sides include."""
     arguments: dict[str, Any] = field(default_factory=dict)
-    """Of a held-out case, what its inputs were drawn with: shapes that are given as ranges are
-    others in each evaluation."""
+    """The arguments that the inputs of a held-out case were drawn with: shapes given as ranges
+    differ in each evaluation."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """fitness: None when nothing was timed, 0 for anything not proved correct. device_seconds:
-    seconds under the device lock."""
+    """The result for one candidate. fitness: None when nothing was timed, 0 for anything not proved
+    correct. device_seconds: seconds under the device lock."""
 
     candidate: str
     language: str
@@ -242,12 +249,12 @@ class Evaluation:
     def __post_init__(self) -> None:
         if not self.signals and self.status != "correct":
             raise ValueError(
-                f"an evaluation with status {self.status!r} carries at least one signal"
+                f"an evaluation with status {self.status!r} must carry at least one signal"
             )
 
     @property
     def key(self) -> str:
-        """Only an equal key may answer from the store."""
+        """The digest under which the store may answer with this evaluation."""
         return evaluation_key(
             self.candidate, self.task, self.policy, self.environment, self.purpose, self.through
         )
@@ -262,10 +269,10 @@ def evaluation_key(
     through: str,
     protocol: int = PROTOCOL_VERSION,
 ) -> str:
-    """SHA-256 over candidate and task digests, policy, device, toolchain (with the evaluator's own
-    digest), protocol version, purpose and last requested stage.
+    """Return the SHA-256 over candidate and task digests, policy, device, toolchain (with the
+    evaluator's own digest), protocol version, purpose and last requested stage.
 
-    Purpose and stage belong to it because a check without timing, or a search's shorter timing,
+    Purpose and stage are included because a check without timing, or a search's shorter timing,
     must not answer a confirmation.
     """
     parts = (
@@ -282,8 +289,8 @@ def evaluation_key(
 
 
 def fitness(cases: Sequence[CaseResult]) -> float | None:
-    """F = exp(sum of w_c * ln(speedup_c)) with weights normalised over the timed cases that are not
-    held out.
+    """Return F = exp(sum of w_c * ln(speedup_c)), with weights normalised over the timed cases that
+    are not held out.
 
     None when no case was timed; 0.0 when any case is incorrect.
     """
@@ -297,7 +304,7 @@ def fitness(cases: Sequence[CaseResult]) -> float | None:
 
 
 def eligible(cases: Sequence[CaseResult]) -> bool:
-    """False when a protected case's interval lies below 1, or any case is incorrect."""
+    """Return False when a protected case's interval lies below 1, or any case is incorrect."""
     return all(
         c.correct and not (c.protected and c.interval is not None and c.interval[1] < 1.0)
         for c in cases

@@ -1,4 +1,4 @@
-"""What a session wants, what it may spend, and what it has spent."""
+"""A session's goal, its budget, and what it has spent of it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ GoalKind = Literal["speedup", "latency_us", "roofline", "best"]
 
 @dataclass(frozen=True)
 class Goal:
-    """speedup: F reaches `value`. latency_us: the weighted mean latency falls to `value`. roofline:
-    the achieved fraction of the measured ceiling reaches `value` in every case. best: no threshold;
-    the budget or a stall ends the session."""
+    """When a session has succeeded. speedup: F reaches `value`. latency_us: the weighted mean
+    latency falls to `value`. roofline: the achieved fraction of the measured ceiling reaches
+    `value` in every case. best: no threshold; the budget or a stall ends the session."""
 
     kind: GoalKind = "best"
     value: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Goal:
-        """ "best", "speedup:2", "latency_us:50", "roofline:0.8". Raises ValueError naming what is
-        accepted."""
+        """Parse "best", "speedup:2", "latency_us:50" or "roofline:0.8". Raises ValueError naming
+        what is accepted."""
         kind, _, number = text.strip().lower().partition(":")
         accepted = "accepted: best, speedup:2, latency_us:50, roofline:0.8"
         if kind == "best" and not number:
@@ -52,7 +52,7 @@ class Budget:
     usd: float | None = None
 
     def exceeded(self, spent: Spent) -> str | None:
-        """The name of the first limit that is used up, or None."""
+        """Return the name of the first limit that is used up, or None."""
         for f in fields(self):
             limit = getattr(self, f.name)
             if limit is not None and getattr(spent, f.name) >= limit:
@@ -60,14 +60,14 @@ class Budget:
         return None
 
     def seconds_left(self, spent: Spent) -> float:
-        """Of the tighter limit in time; infinite without one."""
+        """Return the seconds left under the tighter time limit; infinite without one."""
         limits = ((self.seconds, spent.seconds), (self.device_seconds, spent.device_seconds))
         return min((limit - used for limit, used in limits if limit is not None), default=math.inf)
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a session used so far, in the units of Budget."""
+    """What a session has used so far, in the units of Budget."""
 
     evaluations: int = 0
     seconds: float = 0.0

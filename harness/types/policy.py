@@ -11,10 +11,12 @@ from .environment import ISOLATION_LEVELS, IsolationLevel
 
 @dataclass(frozen=True)
 class Policy:
-    """library_calls: what happens to a candidate that lets the framework compute ("flag": F = 0
-    until reviewed). isolation: the weakest level under which candidates may run; evaluation is
-    refused below it. tolerance: "default", or "bitwise" to require equality with the framework.
-    review: exports wait for a person.
+    """The rules of a session.
+
+    library_calls: what happens to a candidate that lets the framework compute ("flag": F = 0 until
+    reviewed). isolation: the weakest level under which candidates may run; evaluation is refused
+    below it. tolerance: "default", or "bitwise" to require equality with the framework. review:
+    exports wait for a person's approval.
     """
 
     library_calls: Literal["flag", "allow", "reject"] = "flag"
@@ -22,8 +24,8 @@ class Policy:
     tolerance: Literal["default", "bitwise"] = "default"
     review: bool = False
     memory_gib: float | None = None
-    """The most that a candidate may hold while it is timed, of the machine's memory and of the
-    device's; None for any."""
+    """The limit on a candidate's memory while it is timed, for host memory and for device memory
+    each; None for no limit."""
 
     def __post_init__(self) -> None:
         if self.memory_gib is not None and not 0 < self.memory_gib < math.inf:
@@ -32,7 +34,7 @@ class Policy:
             )
 
     def permits(self, level: IsolationLevel) -> bool:
-        """Whether a measured isolation level is at least the required one."""
+        """Return whether a measured isolation level is at least the required one."""
         return ISOLATION_LEVELS.index(level) <= ISOLATION_LEVELS.index(self.isolation)
 
     def __str__(self) -> str:

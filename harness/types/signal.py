@@ -1,4 +1,4 @@
-"""The closed vocabulary of findings. A signal leads to knowledge pages and to the next step."""
+"""The closed vocabulary of findings. Each signal points to knowledge pages and to the next step."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ VOCABULARY: dict[str, str] = {
     # running
     "crash.segmentation_fault": "the process was ended by an invalid memory access",
     "crash.abort": "the process aborted (assertion, heap corruption, uncaught C++ exception)",
-    "crash.exception": "Python raised",
+    "crash.exception": "the candidate raised a Python exception",
     "crash.illegal_instruction": "the code used an instruction that this processor lacks",
     "crash.exit": (
-        "the process ended before answering: it exited, or was killed and memory was not short"
+        "the process ended before answering: it exited, or was killed although memory sufficed"
     ),
     "crash.arithmetic": (
         "the process was ended by an arithmetic fault such as an integer division by zero"
@@ -57,12 +57,12 @@ VOCABULARY: dict[str, str] = {
     "timeout.build": "the build did not end in time",
     "timeout.run": "a call did not end in time",
     # wrong results
-    "wrong.shape": "an output has another shape than the reference's",
-    "wrong.dtype": "an output has another dtype than the reference's",
+    "wrong.shape": "an output's shape differs from the reference's",
+    "wrong.dtype": "an output's dtype differs from the reference's",
     "wrong.structure": "the outputs differ in number or kind",
     "wrong.values": "values differ by more than rounding explains",
     "wrong.non_finite": "NaN or infinity where the reference is finite",
-    "wrong.precision": "the error is rounding of a lower precision than the task's",
+    "wrong.precision": "the error is that of rounding to a lower precision than the task's",
     "wrong.tail": "the last part of an axis is wrong",
     "wrong.rows": "some rows are wrong, others right",
     "wrong.strided": "every k-th row, column or element is wrong",
@@ -73,24 +73,24 @@ VOCABULARY: dict[str, str] = {
     "wrong.stale_parameters": "right with the first parameters, wrong after they changed",
     "wrong.race": "the same input gave different results beyond rounding",
     "wrong.held_output": "an output changed after it was returned",
-    "wrong.state": "a call leaves other parameters or buffers than the reference's does",
-    "wrong.gradients": "the forward agrees, the gradients do not",
+    "wrong.state": "after a call, parameters or buffers differ from the reference's",
+    "wrong.gradients": "the forward results agree, the gradients do not",
     "special_values": (
-        "with NaN or infinity in the inputs the result is another than the reference's; that fails "
-        "no candidate"
+        "with NaN or infinity in the inputs the result differs from the reference's; no candidate "
+        "fails because of it"
     ),
     # honesty
     "cheat.clock": "the candidate's own clock disagrees with the judge's (on a device)",
     "cheat.impossible_speed": "faster than the device can write the outputs",
     "cheat.protocol": "the candidate interfered with the evaluation protocol",
-    "clock_open": "faster by the figure, but by less than the judge's clock leaves open",
+    "clock_open": "faster by the figure, but by less than the uncertainty of the judge's clock",
     "output_predictable": (
-        "a number known beforehand would pass for an output, so no speed-up is vouched for"
+        "a number known beforehand would pass as an output, so no speed-up can be certified"
     ),
     "suspect.implausible_speed": "a speed-up that is rarely true; a person should look",
     # why it is slow (or fast enough)
-    "memory_bound": "time is explained by bytes over the measured bandwidth",
-    "compute_bound": "time is explained by operations over the measured rate",
+    "memory_bound": "the time is explained by bytes moved at the measured bandwidth",
+    "compute_bound": "the time is explained by operations at the measured rate",
     "latency_bound": "neither bytes nor operations explain the time",
     "launch_bound": "the call overhead dominates",
     "near_roofline": "within reach of the measured ceiling",
@@ -105,13 +105,13 @@ VOCABULARY: dict[str, str] = {
     "transcendental_heavy": "calls to exp, log, tanh … in the hot loop",
     "page_faults": "the call touches fresh pages each time",
     "memory.beyond_baseline": "it holds far more memory than the strongest baseline",
-    "memory.over_limit": "it holds more memory than is allowed",
+    "memory.over_limit": "it holds more memory than the policy allows",
     "timed_briefly": (
-        "behind the best so far: timed in one or two pairs of processes, and no further"
+        "behind the best so far, so it was timed in only one or two pairs of processes"
     ),
     "noisy_timing": "the samples scatter too much for a narrow interval",
     "foreign_process": "other programs used the device while it was timed",
-    "throttled": "heat, power or a moving clock slowed the device down while it was timed",
+    "throttled": "heat, a power limit or a clock change slowed the device down during timing",
     "slower_than_baseline": "slower than the strongest baseline in at least one case",
     "protected_regression": "a protected case is slower than its baseline",
     "improved": "faster than its parent",
@@ -149,12 +149,12 @@ class Signal:
     def __post_init__(self) -> None:
         if self.name not in VOCABULARY:
             raise ValueError(
-                f"unknown signal {self.name!r}; the vocabulary stands in harness/types/signal.py"
+                f"unknown signal {self.name!r}; the vocabulary is in harness/types/signal.py"
             )
 
     @property
     def kind(self) -> SignalKind:
-        """Say what a reader has to do with it.
+        """What a reader has to do about it.
 
         "finding": about the candidate itself. "review": a person decides whether it may win.
         "integrity": the figures cannot be believed. "environment": about the machine, not the

@@ -9,7 +9,7 @@ from typing import Literal
 _HOST = "cpu"
 _USUAL_LANGUAGES = {_HOST: "cpp", "cuda": "triton", "hip": "triton"}
 Mode = Literal["execute", "verify", "compile", "absent"]
-# a ratio nearer to 1 than this is no difference: what remains between two timings of one kernel
+# a ratio nearer to 1 than this counts as no difference: two timings of one kernel differ as much
 _MARGINS = {_HOST: 1.02, "cuda": 1.01}
 _PATTERN = re.compile(r"^(cpu|cuda|hip)(?::([a-z0-9_]+))?$")
 
@@ -23,7 +23,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Raises ValueError, naming what is accepted."""
+        """Parse a target's name. Raises ValueError naming what is accepted."""
         match = _PATTERN.match(text.strip().lower())
         if not match:
             raise ValueError(
@@ -33,18 +33,17 @@ class Target:
 
     @property
     def on_host(self) -> bool:
-        """Whether it is the processor of the machine itself: no device, and no memory of its
-        own."""
+        """Whether the target is the machine's own processor, not a device with separate memory."""
         return self.family == _HOST
 
     @property
     def usual_language(self) -> str:
-        """What candidates for it are written in where nobody says otherwise."""
+        """The language of its candidates unless the user names another."""
         return _USUAL_LANGUAGES[self.family]
 
     @property
     def margin(self) -> float:
-        """Of the timing verdicts there; for a family that nobody can time yet, the widest."""
+        """The margin of timing verdicts on it; the widest for a family that cannot be timed yet."""
         return _MARGINS.get(self.family, max(_MARGINS.values()))
 
     def __str__(self) -> str:
@@ -53,7 +52,7 @@ class Target:
 
 @dataclass(frozen=True)
 class TargetReport:
-    """What one target can do on this machine, with the reason where it cannot."""
+    """What this machine can do for one target, and the reason for what it cannot."""
 
     target: str
     mode: Mode

@@ -1,5 +1,4 @@
-"""A task as the rest of the program sees it: facts about the reference, never the reference
-itself."""
+"""A task as the rest of the program sees it: facts about the reference, never its code."""
 
 from __future__ import annotations
 
@@ -24,10 +23,13 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a task's graph, by its plain name ("sum"). reads: places in the graph of
-    those whose results it takes, -1 for an input, -2 for a parameter or constant. axes: of a
-    reduction or scan, "all", "last" (the innermost), "inner" (others) or "mixed"; extent: how many
-    elements meet along them; "" and 0 for everything else."""
+    """One operator of a task's graph, by its plain name ("sum").
+
+    reads: the positions in the graph of the operators whose results it takes, -1 for an input, -2
+    for a parameter or constant. axes: for a reduction or scan "all", "last" (the innermost),
+    "inner" (others) or "mixed"; "" otherwise. extent: the number of elements along these axes; 0
+    otherwise.
+    """
 
     name: str
     reads: tuple[int, ...] = ()
@@ -39,12 +41,11 @@ class Operator:
 class Case:
     """One setting of a task. `arguments` are the keyword arguments of get_inputs/get_init_inputs.
 
-    bytes_held: of inputs, parameters and outputs. bytes_min: what a call has to move of them, each
-    byte once: of tables that are looked up, the rows that an operator picks with the inputs drawn
-    at opening.
-    bytes_written: the outputs alone.
-    operations: floating-point operations of the reference (torch's flop counter for contractions
-    plus one per element of every other operator).
+    bytes_held: bytes of inputs, parameters and outputs. bytes_min: the bytes of them that a call
+    has to move, each counted once; of a lookup table only the rows that are picked by the inputs
+    drawn at opening. bytes_written: bytes of the outputs alone. operations: floating-point
+    operations of the reference (torch's flop counter for contractions plus one per element of every
+    other operator).
     """
 
     name: str
@@ -67,14 +68,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Task:
-    """digest: `task_digest`, the identity used in evaluation keys. neighbours: what it loads from
-    its folder, as relative names and the SHA-256 of their contents.
+    """One opened task.
 
-    operators: the aten operators one eager call executed, with counts. graph: the same call in
-    plain operators along the data, by which tasks are compared; () where it could not be traced,
-    and the notes say why.
-    notes: what a reader of results should know (dropped input families, a baseline that failed to
-    compile …).
+    digest: `task_digest`, the identity used in evaluation keys. neighbours: the files that it loads
+    from its folder, as relative names and the SHA-256 of their contents. operators: the aten
+    operators that one eager call executed, with counts. graph: the same call as a data-flow graph
+    of plain operators, by which tasks are compared; () where it could not be traced, with the
+    reason in the notes. notes: what a reader of results should know (dropped input families, a
+    baseline that failed to compile …).
     """
 
     name: str
@@ -100,7 +101,7 @@ class Task:
 def task_digest(
     source: str, held_out: str = "", neighbours: Mapping[str, str] | None = None
 ) -> str:
-    """SHA-256 over a task's text, that of its held-out companion, and the names and digests of what
-    it loads from its folder: everything that decides what it asks for."""
+    """Return the SHA-256 over a task's text, the text of its held-out companion, and the names and
+    digests of the files that it loads from its folder: everything that defines the task."""
     named = "".join(f"\0{name}\0{digest}" for name, digest in sorted((neighbours or {}).items()))
     return hashlib.sha256(f"{source}\0{held_out}{named}".encode()).hexdigest()

@@ -1,3 +1,3 @@
-"""What the judge and its workers both speak: frames, files in memory, tensors as named buffers in
-them, memory of a device that is handed over, notes on launched kernels. Decides nothing and runs
-nobody's code."""
+"""The formats that the judge and its workers share: message frames, files in memory, tensors as
+named buffers in these files, shared device memory, records of launched kernels. This package makes
+no decision and runs no code of candidates or tasks."""

@@ -1,5 +1,5 @@
-"""Tensors as named buffers: written into memory files and built over mappings, or over memory of a
-device, by their layouts. Inputs are memory read-only."""
+"""Tensors as named buffers: written to memory files and rebuilt, by their layouts, over mappings or
+over device memory. Inputs are mapped read-only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .layouts import Layout, item_bytes, span, tensor_entries
 from .memory_files import PAGE
 from .nesting import named_tuple, tensors_of
 
-FILL = 0x7F  # of bytes that nobody has written: NaN in half precision, 3.4e38 in single
+FILL = 0x7F  # marks unwritten bytes: as a number, NaN in half precision and 3.4e38 in single
 
 
 def write(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
-    """Write the tensors of `value`, which has this layout, into the file, and fill what is left of
-    their pages."""
+    """Write the tensors of `value`, which has this layout, to the file, and fill the rest of their
+    pages."""
     for tensor, entry in zip(tensors_of(value), tensor_entries(layout), strict=True):
         start, end = base + entry["offset"], base + entry["offset"] + entry["nbytes"]
         memory_files.write_at(fd, raw(tensor, entry["nbytes"]), start)
@@ -29,7 +29,7 @@ def write(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
 
 
 def raw(tensor: Any, nbytes: int) -> memoryview:
-    """The bytes that a CPU tensor's elements span, from its first element on."""
+    """Return the bytes that a CPU tensor's elements span, from its first element on."""
     if nbytes == 0:
         return memoryview(b"")
     return memoryview((ctypes.c_char * nbytes).from_address(tensor.data_ptr())).cast("B")
@@ -38,9 +38,9 @@ def raw(tensor: Any, nbytes: int) -> memoryview:
 def read(
     fd: int, layout: Layout, protect: Callable[[int], None] | None = None, base: int = 0
 ) -> Any:
-    """The structure, with tensors on a mapping of the file. base: where in it the structure starts.
+    """Build the structure over a mapping of the file. base: its start in the file, in bytes.
     protect: called with the address of each page between tensors."""
-    # pages of a sparse file that nobody reads would cost as much
+    # map no more than the structure: populating unread pages of a sparse file costs as much
     value = build(layout, memory_files.map_private(fd, base + layout["bytes"]), base)
     if protect is not None:
         for source, entry in zip(tensors_of(value), tensor_entries(layout), strict=True):
@@ -53,7 +53,7 @@ def read(
 
 
 def address(memory: Any) -> int:
-    """Where a mapping begins in this process."""
+    """Return the address of a mapping in this process."""
     import torch
 
     _expect_warning()
@@ -61,7 +61,7 @@ def address(memory: Any) -> int:
 
 
 def build(layout: Layout, memory: Any, base: int = 0) -> Any:
-    """The structure over an existing mapping."""
+    """Build the structure over an existing mapping."""
 
     def walk(node: Any) -> Any:
         if isinstance(node, int):
@@ -78,7 +78,7 @@ def build(layout: Layout, memory: Any, base: int = 0) -> Any:
 
 
 def tensor(memory: Any, entry: dict[str, Any], base: int = 0) -> Any:
-    """One tensor over a mapping, or over a tensor of bytes on a device."""
+    """Build one tensor over a mapping, or over a tensor of bytes on a device."""
     import torch
 
     dtype = getattr(torch, entry["dtype"])
@@ -100,13 +100,13 @@ def tensor(memory: Any, entry: dict[str, Any], base: int = 0) -> Any:
 
 
 def tensors(layout: Layout, memory: Any, base: int = 0) -> list[Any]:
-    """The tensors of a layout, in order, over a mapping."""
+    """Build the tensors of a layout, in order, over a mapping."""
     return [tensor(memory, entry, base) for entry in tensor_entries(layout)]
 
 
 def stack(layout: Layout, memory: Any, count: int, stride: int) -> list[Any]:
-    """The tensors of `count` equal layouts that lie `stride` bytes apart, from the start of a
-    mapping: each with one dimension more."""
+    """Build the tensors of `count` equal layouts that lie `stride` bytes apart from the start of a
+    mapping, each with a leading dimension of `count`."""
     stacks = []
     for entry in tensor_entries(layout):
         size = item_bytes(entry["dtype"])
@@ -131,7 +131,8 @@ def put(region: Any, layout: Layout, value: Any, base: int = 0) -> None:
 
 @functools.cache
 def _expect_warning() -> None:
-    """torch warns once in a process that a buffer is read-only: that is the point."""
+    """Trigger and suppress torch's warning, once per process, that a buffer is read-only: these
+    buffers are meant to be."""
     import torch
 
     with warnings.catch_warnings():

@@ -1,9 +1,9 @@
 """Memory of a CUDA device that two processes share.
 
-Whoever owns a region allocates it with `cuMemCreate` and hands it over as a descriptor; another
-process maps it, read-only if that is all it shall do (CUDA driver API, "Virtual Memory
-Management"). Nothing passes through host memory. What torch allocates can be handed over likewise
-where its allocator uses the same calls (see `share_allocations`).
+The owner of a region allocates it with `cuMemCreate` and passes it on as a file descriptor; another
+process maps it, read-only if it must not write (CUDA driver API, "Virtual Memory Management").
+Nothing is copied through host memory. Torch's own allocations can be shared in the same way where
+its allocator uses the same calls (see `share_allocations`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 # of cuda.h: CUmemAllocationType, CUmemAllocationHandleType, …
 _PINNED, _DESCRIPTOR, _DEVICE, _READ, _READ_WRITE = 1, 1, 1, 1, 3
-STEP = 2 << 20  # bytes: no allocation of this kind is smaller, or ends between
+STEP = 2 << 20  # bytes: allocations of this kind start and end at multiples of it
 Number, Size, Pointer = ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_void_p
 
 
 class DeviceMemoryError(Exception):
-    """The driver refused, in its own words."""
+    """The driver refused a call. The message is the driver's."""
 
 
 class _Location(ctypes.Structure):
@@ -45,7 +45,7 @@ class _Access(ctypes.Structure):
 
 @cache
 def _driver() -> Any:
-    """libcuda, in the context that torch uses. Raises DeviceMemoryError."""
+    """Load libcuda with torch's context current. Raises DeviceMemoryError."""
     import torch
 
     torch.zeros(1, device="cuda")
@@ -69,17 +69,18 @@ def call_driver(function: str, *arguments: Any) -> None:
 
 
 def share_allocations() -> None:
-    """Let torch allocate memory of a kind that can be handed over. Before its first allocation."""
+    """Let torch allocate memory that can be shared. Call it before torch's first allocation."""
     import torch
 
-    # a version that knows no such setting: what it allocates is copied then
+    # a torch without this setting: its allocations are copied instead
     with contextlib.suppress(Exception):
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
 
 
 class _DeviceMapping:
-    """Allocations (handle, bytes) one behind the other in this process's addresses, unmapped when
-    nothing refers to this any more: torch's tensors over it do."""
+    """Allocations (handle, bytes) mapped one after another into this process, and unmapped when
+    nothing refers to this object any more. Torch's tensors over the memory keep such a
+    reference."""
 
     def __init__(self, handles: Sequence[tuple[int, int]], *, writable: bool) -> None:
         self.nbytes, self.address, self._mapped = sum(size for _, size in handles), 0, 0
@@ -116,7 +117,7 @@ class _DeviceMapping:
         }
 
     def __del__(self) -> None:
-        # the context is broken, or gone, or the interpreter is: so is the mapping
+        # the context is broken or gone, or the interpreter shuts down: the mapping is gone too
         with contextlib.suppress(Exception):
             call_driver("cuCtxSynchronize")
             if self._mapped:
@@ -126,28 +127,28 @@ class _DeviceMapping:
 
 
 def map_allocations(handles: Sequence[tuple[int, int]], *, writable: bool) -> Any:
-    """A tensor of bytes over allocations (handle, bytes) one behind the other. The memory stays as
-    long as a tensor lies there, also when the handles were released."""
+    """Return a tensor of bytes over allocations (handle, bytes) mapped one after another. The
+    memory lives as long as a tensor over it, even after the handles are released."""
     import torch
 
     return torch.as_tensor(_DeviceMapping(handles, writable=writable), device="cuda")
 
 
 def import_allocation(fd: int) -> int:
-    """The allocation behind a descriptor."""
+    """Return the handle of the allocation behind a descriptor."""
     handle = Number()
     call_driver("cuMemImportFromShareableHandle", ctypes.byref(handle), Pointer(fd), _DESCRIPTOR)
     return handle.value
 
 
 def release(handle: int) -> None:
-    """Let go of an allocation: it is freed once nobody holds or maps it."""
-    with contextlib.suppress(Exception):  # the context is gone, or the interpreter
+    """Release a handle: its allocation is freed once no process holds or maps it."""
+    with contextlib.suppress(Exception):  # the context is gone, or the interpreter shuts down
         call_driver("cuMemRelease", Number(handle))
 
 
 def map_descriptor(fd: int, nbytes: int, *, writable: bool) -> Any:
-    """A tensor over what another process has created, of exactly so many bytes."""
+    """Return a tensor over an allocation of another process, of exactly `nbytes` bytes."""
     handle = import_allocation(fd)
     try:
         return map_allocations([(handle, nbytes)], writable=writable)
@@ -156,8 +157,8 @@ def map_descriptor(fd: int, nbytes: int, *, writable: bool) -> Any:
 
 
 class DeviceRegion:
-    """New memory, of so many bytes or a few more, that others may be shown. bytes: a tensor over
-    all of it."""
+    """New device memory that can be shared, of `nbytes` rounded up to the driver's granularity.
+    bytes: a tensor over all of it."""
 
     def __init__(self, nbytes: int) -> None:
         granularity, properties, handle = (
@@ -180,7 +181,7 @@ class DeviceRegion:
         self.bytes = map_allocations([(self._handle, self.nbytes)], writable=True)
 
     def export(self) -> int:
-        """A descriptor; the caller closes it."""
+        """Return a descriptor of the memory; the caller closes it."""
         return _export_handle(self._handle)
 
     def __del__(self) -> None:
@@ -198,8 +199,7 @@ def _export_handle(handle: int) -> int:
 
 @dataclass(frozen=True)
 class DevicePage:
-    """One allocation in which some bytes of this process lie. handle: says which it is as long as
-    it is mapped."""
+    """One allocation in this process's addresses. handle: identifies it as long as it is mapped."""
 
     address: int
     nbytes: int
@@ -207,7 +207,7 @@ class DevicePage:
 
 
 def page(address: int) -> DevicePage | None:
-    """The allocation at an address; None where memory of another kind lies there."""
+    """Return the allocation at an address; None where the memory is of another kind."""
     start = end = address - address % STEP
     handle = _handle(start)
     if not handle:
@@ -220,14 +220,14 @@ def page(address: int) -> DevicePage | None:
 
 
 def is_still(page: DevicePage) -> bool:
-    """Whether the same allocation lies there."""
+    """Return whether the same allocation is still mapped at this address."""
     return _handle(page.address) == page.handle
 
 
 def export(page: DevicePage) -> int | None:
-    """A descriptor of an allocation that another process may map; the caller closes it. None where
-    it was not made to be handed over. The allocation is kept for good: no other one will have its
-    handle."""
+    """Return a descriptor by which another process can map an allocation; the caller closes it.
+    None where the allocation was not made to be shared. The handle is never released, so that no
+    other allocation can get the same one."""
     handle = Number()
     try:
         call_driver("cuMemRetainAllocationHandle", ctypes.byref(handle), Pointer(page.address))
@@ -237,7 +237,7 @@ def export(page: DevicePage) -> int | None:
 
 
 def _handle(address: int) -> int:
-    """Of the allocation at an address, 0 without one."""
+    """Return the handle of the allocation at an address, 0 without one."""
     handle = Number()
     try:
         call_driver("cuMemRetainAllocationHandle", ctypes.byref(handle), Pointer(address))

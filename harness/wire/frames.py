@@ -1,9 +1,9 @@
 """Messages between the judge and its workers, over SOCK_SEQPACKET socket pairs.
 
-Towards a worker: one JSON object a packet, with file descriptors beside it; large texts travel in
-memfds, and so does an object that is larger than a packet. From a candidate: packets of exactly 64
-bytes (`Reply`), nothing else; text only as a length into a buffer that the judge created. From
-trusted workers: JSON as well. A packet of another size or with another head ends the candidate.
+To a worker: one JSON object per packet, with file descriptors beside it. Large texts travel in
+memfds, and so does an object that exceeds a packet. From a candidate: only packets of exactly 64
+bytes (`Reply`); text is given as a length into a buffer that the judge created. From trusted
+workers: JSON as well. A packet of another size or with another header ends the candidate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import memory_files
 
 MAX_PACKET = 128 * 1024
 MAX_FDS = 200
-_IN_FILE = {"in_file": True}  # what a packet says where the object is in its last descriptor
+_IN_FILE = {"in_file": True}  # the packet of an object that is in its last descriptor's file
 TEXT_BYTES = 1 << 20  # the largest message or build request a worker can leave in its text buffer
 
 _REPLY = struct.Struct("<4sIIi6q")
@@ -30,7 +30,7 @@ READY, OK, ERROR, BUILD, DONE, MEMORY = 1, 2, 3, 4, 5, 6
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is not of the protocol."""
+    """The other side broke the protocol."""
 
 
 class WorkerGone(Exception):
@@ -39,9 +39,9 @@ class WorkerGone(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """code: READY, OK, ERROR, BUILD, DONE or MEMORY (with a descriptor of device memory beside it;
-    values: address, bytes). text: bytes valid in the text buffer. values: six integers, by
-    command."""
+    """One packet from a candidate. code: READY, OK, ERROR, BUILD, DONE or MEMORY (with a descriptor
+    of device memory beside it; values: address, bytes). text: the number of valid bytes in the text
+    buffer. values: six integers whose meaning depends on the command."""
 
     code: int
     sequence: int = 0
@@ -54,25 +54,25 @@ class Reply:
 
     @classmethod
     def unpack(cls, packet: bytes) -> Reply:
-        """Raises ProtocolError unless the packet is exactly one reply."""
+        """Parse a packet. Raises ProtocolError unless it is exactly one reply."""
         if len(packet) != _REPLY.size:
-            raise ProtocolError(f"a reply has {_REPLY.size} bytes, got {len(packet)}")
+            raise ProtocolError(f"a reply must have {_REPLY.size} bytes, got {len(packet)}")
         magic, sequence, code, text, *values = _REPLY.unpack(packet)
         if magic != _MAGIC or not READY <= code <= MEMORY or not 0 <= text <= TEXT_BYTES:
-            raise ProtocolError("a reply with a wrong head")
+            raise ProtocolError("a reply has an invalid header")
         return cls(code, sequence, text, tuple(values))
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected ends; neither is inherited by exec unless asked for."""
+    """Create two connected sockets that exec does not inherit by default."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def send(
     sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None, *, wait: bool = True
 ) -> None:
-    """One JSON object, with copies of `fds`. Raises WorkerGone; without `wait` BlockingIOError
-    where the other side has not read what came before."""
+    """Send one JSON object with copies of `fds`. Raises WorkerGone; without `wait`, BlockingIOError
+    if the other side has not read the earlier packets."""
     data = json.dumps(message, separators=(",", ":")).encode()
     if len(data) > MAX_PACKET:
         file = memory_files.from_bytes("message", data)
@@ -88,7 +88,8 @@ def send(
 
 
 def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """One JSON object and its file descriptors (close-on-exec). Raises WorkerGone at the end."""
+    """Receive one JSON object and its file descriptors (close-on-exec). Raises WorkerGone when the
+    other side has closed its end."""
     data, fds = receive_bytes(sock, MAX_PACKET)
     if not data:
         for fd in fds:
@@ -103,7 +104,7 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def receive_bytes(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """One packet as it is. b"" means that the other side is gone."""
+    """Receive one packet unparsed. b"" means that the other side is gone."""
     descriptors = array.array("i")
     try:
         data, ancillary, _, _ = sock.recvmsg(

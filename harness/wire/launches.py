@@ -1,5 +1,5 @@
-"""The kernels that a candidate launched: what a worker notes about each, and how it hands that to
-the judge."""
+"""The kernels that a candidate launched: what a worker records about each, and how the record
+reaches the judge."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 from .. import native
 from ..types import to_json
 
-KERNELS = 64  # that are reported; an autotuned kernel is one for each configuration
-TEXT_CHARS = 400_000  # of one listing
+KERNELS = 64  # the most that are reported; each configuration of an autotuned kernel counts
+TEXT_CHARS = 400_000  # the most of one listing
 
 
 @dataclass(frozen=True)
 class Captured:
-    """One compiled kernel. Sizes in bytes, `grid` of its first launch, `constants` the values it
-    was specialized for.
+    """One compiled kernel. Sizes are in bytes.
 
-    tuning: it was compiled only to be tried by the autotuner. refused: why the driver would refuse
-    to load it ("" if it loads). texts: "ptx", "sass" or "amdgcn". resources: the words of
-    cuobjdump, or of ptxas in the same form. block: threads by dimension, where host code says it.
-    binary, symbol: which kernel of which build (of the judge's service) it is; then `shared` is
-    what the launch asked for besides the kernel's own.
+    grid: that of its first launch. constants: the values that it was specialized for. tuning: only
+    the autotuner tried it. refused: why the driver would refuse to load it, "" if it loads. texts:
+    by "ptx", "sass" or "amdgcn". resources: the output of cuobjdump, or of ptxas in the same form.
+    block: threads by dimension, where host code sets it. binary, symbol: the build of the judge's
+    service and the kernel's name in it; `shared` is then the shared memory that the launch asked
+    for besides the kernel's static memory.
     """
 
     name: str
@@ -49,7 +49,8 @@ class Captured:
 
 
 class LaunchRecorder:
-    """Notes launches of CUDA C++. runs: whether they then happen. case: who launches."""
+    """Records launches of CUDA C++ kernels. runs: whether the launches then take place. case: the
+    case whose call is recorded."""
 
     def __init__(self, *, runs: bool) -> None:
         self._runs = runs
@@ -58,7 +59,8 @@ class LaunchRecorder:
         self.left_out = 0
 
     def note(self, launch: native.Launch) -> bool:
-        """What `native.observe_launches` takes."""
+        """Record one launch, as the observer that `native.observe_launches` takes. Returns whether
+        the launch shall take place."""
         key = (launch.image, launch.symbol, launch.block, launch.shared)
         if key not in self._kernels:
             if len(self._kernels) >= KERNELS:
@@ -86,8 +88,8 @@ class LaunchRecorder:
 
 
 def hand_over(kernels: Sequence[Captured], fd: int) -> tuple[int, int]:
-    """Write them as JSON into a file of fixed size, without the longest texts where they do not
-    fit. (bytes, kernels left out)."""
+    """Write the kernels as JSON to a file of fixed size, without the longest texts if they do not
+    fit. Returns (bytes written, kernels left out)."""
     entries, left_out, room = [to_json(k) for k in kernels], 0, os.fstat(fd).st_size
     data = json.dumps(entries).encode()
     while len(data) > room and entries:

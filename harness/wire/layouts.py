@@ -1,7 +1,7 @@
-"""Layouts: where in memory the leaves of a structure of arguments lie.
+"""Layouts: where the leaves of a structure of arguments lie in memory.
 
-A layout is a list of entries, one per leaf: tensors with offset, shape, stride and dtype;
-everything else as a JSON value.
+A layout has one entry per leaf: offset, shape, stride and dtype of a tensor, and the JSON value of
+anything else.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Any
 
 from .memory_files import PAGE
 
-LINE = 64  # bytes to which tensors are aligned, as the framework's are
-PLAIN_BYTES = 1 << 17  # that a layout may take besides its tensors, as JSON
+LINE = 64  # bytes: the alignment of tensors, as in the framework
+PLAIN_BYTES = 1 << 17  # the most that a layout may take as JSON besides its tensors
 # {"bytes": total, "leaves": [...], "tree": structure}; plain JSON because it crosses as JSON
 Layout = dict[str, Any]
 
 
 def plan_layout(value: Any, begins: Sequence[int] = ()) -> Layout:
-    """The layout of a structure of lists, tuples, named tuples, dicts, tensors and JSON values.
-    Raises TypeError naming what cannot cross, also because it is too long.
+    """Lay out a structure of lists, tuples, named tuples, dicts, tensors and JSON values. Raises
+    TypeError naming what cannot be sent to a worker, by type or by length.
 
     Each tensor ends (up to its alignment) at the end of a page, with an unused page before and
-    after it. begins: at which byte of a line each tensor begins, 0 where there are none.
+    after it. begins: the byte of a line at which each tensor begins, 0 for all if empty.
     """
     leaves: list[dict[str, Any]] = []
     total = PAGE
 
     def walk(node: Any, where: str) -> Any:
         nonlocal total
-        if isinstance(node, tuple) and hasattr(node, "_fields"):  # asked for by name
+        if isinstance(node, tuple) and hasattr(node, "_fields"):  # a named tuple
             return {"named": {k: walk(getattr(node, k), f"{where}.{k}") for k in node._fields}}
         if isinstance(node, (list, tuple)):
             return {
@@ -44,7 +44,7 @@ def plan_layout(value: Any, begins: Sequence[int] = ()) -> Layout:
                     f"{where} has a key that is a {type(bad_keys[0]).__name__}; numbers, strings, "
                     "booleans and None can be keys"
                 )
-            # pairs: as names of a JSON object all keys are texts
+            # as pairs, because a JSON object would turn all keys into strings
             return {"dict": [[k, walk(v, f"{where}[{k!r}]")] for k, v in node.items()]}
         if hasattr(node, "data_ptr"):
             extent = span(node.shape, node.stride())
@@ -66,7 +66,7 @@ def plan_layout(value: Any, begins: Sequence[int] = ()) -> Layout:
         else:
             raise TypeError(
                 f"{where} is a {type(node).__name__}; tensors, numbers, strings, booleans, None, "
-                "lists and dicts can cross"
+                "lists and dicts can be sent to a worker"
             )
         return len(leaves) - 1
 
@@ -74,8 +74,8 @@ def plan_layout(value: Any, begins: Sequence[int] = ()) -> Layout:
     layout = {"bytes": total, "leaves": leaves, "tree": tree}
     if (size := len(json.dumps(plain_values(layout)))) > PLAIN_BYTES:
         raise TypeError(
-            f"what is no tensor takes {size} bytes as JSON, and {PLAIN_BYTES} are accepted; "
-            "shorter texts, fewer numbers or a tensor of these can cross"
+            f"the values besides tensors take {size} bytes as JSON, and {PLAIN_BYTES} are "
+            "accepted; shorten the texts, use fewer numbers, or put the numbers into a tensor"
         )
     return layout
 
@@ -85,13 +85,14 @@ def _is_json_value(value: Any) -> bool:
 
 
 def plain_values(layout: Layout) -> dict[str, Any]:
-    """All that a layout says besides its tensors."""
+    """Return everything in a layout besides its tensors."""
     leaves = [leaf if "value" in leaf else None for leaf in layout["leaves"]]
     return {"tree": layout["tree"], "leaves": leaves}
 
 
 def with_plain_values(layout: Layout, plain_values: dict[str, Any]) -> Layout:
-    """The tensors of a layout, with what `plain` gave of one that has the same."""
+    """Combine the tensors of a layout with the `plain_values` of another one that has the same
+    tensors."""
     tensors = iter(tensor_entries(layout))
     return {
         **layout,
@@ -101,8 +102,8 @@ def with_plain_values(layout: Layout, plain_values: dict[str, Any]) -> Layout:
 
 
 def dense_layout(layout: Layout) -> Layout:
-    """The same tensors as a flat list in contiguous layout: how outputs are written. "as": their
-    strides before."""
+    """Return the layout of the same tensors as a flat list of contiguous ones, the form in which
+    outputs are written. "as": their original strides."""
     leaves, total = [], 0
     for entry in tensor_entries(layout):
         count = 1
@@ -123,8 +124,8 @@ def dense_layout(layout: Layout) -> Layout:
 
 
 def integer_tensors(layout: Layout) -> list[int]:
-    """Which tensors of a layout, by number, hold integers or booleans: where rounding decides
-    there, there is no "nearly"."""
+    """Return the indices of the tensors that hold integers or booleans: where rounding decides such
+    a value, no tolerance can cover the difference."""
     import torch
 
     dtypes = (getattr(torch, entry["dtype"]) for entry in tensor_entries(layout))
@@ -136,7 +137,7 @@ def integer_tensors(layout: Layout) -> list[int]:
 
 
 def contiguous_strides(shape: Sequence[int]) -> list[int]:
-    """Row-major strides in elements."""
+    """Return row-major strides in elements."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -145,7 +146,7 @@ def contiguous_strides(shape: Sequence[int]) -> list[int]:
 
 
 def item_bytes(dtype: str) -> int:
-    """Of one element of a dtype with this name."""
+    """Return the size of one element of the dtype with this name, in bytes."""
     import torch
 
     size: int = getattr(torch, dtype).itemsize
@@ -153,12 +154,12 @@ def item_bytes(dtype: str) -> int:
 
 
 def span(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Elements between the first and the last of a tensor in memory, both counted."""
+    """Return the number of elements in memory from a tensor's first to its last, both included."""
     if any(s == 0 for s in shape):
         return 0
     return 1 + sum((s - 1) * t for s, t in zip(shape, stride, strict=True))
 
 
 def tensor_entries(layout: Layout) -> list[dict[str, Any]]:
-    """What a layout says of its tensors, in order."""
+    """Return the tensor entries of a layout, in order."""
     return [leaf for leaf in layout["leaves"] if "value" not in leaf]

@@ -1,5 +1,5 @@
-"""Files in memory: created by the judge, who knows every size in advance, sealed, and mapped on
-both sides."""
+"""Files in memory (memfds): the judge creates them, since it knows every size in advance, seals
+them, and both sides map them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PAGE = 4096  # bytes
 # of linux/fcntl.h: F_ADD_SEALS and its seals
 _ADD_SEALS = 1033
 _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW, _SEAL_WRITE, _SEAL_FUTURE_WRITE = 1, 2, 4, 8, 16
-_SEALING_TRIES = 10  # of which each waits up to 0.15 s by itself
+_SEALING_TRIES = 10  # the kernel itself waits up to 0.15 s in each
 _MAP_POPULATE = 0x8000
 
 
 def create(name: str, size: int, *, fixed: bool = True) -> int:
-    """A memfd of `size` bytes (at least one page). fixed: for ever of this size, so that whoever
-    else holds it cannot pull the pages from under a mapping."""
+    """Create a memfd of `size` bytes (at least one page). fixed: forbid resizing, so that no other
+    holder can remove pages from under a mapping."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, max(size, PAGE))
     if fixed:
@@ -29,8 +29,8 @@ def create(name: str, size: int, *, fixed: bool = True) -> int:
 
 
 def seal(fd: int, *, writable: bool = False) -> None:
-    """Forbid growing and shrinking and, unless writable, writing for ever. No writable mapping may
-    exist. The kernel is busy as long as anybody, itself included, is still at one of the pages."""
+    """Forbid resizing and, unless `writable`, writing, permanently. No writable mapping may exist.
+    The kernel answers EBUSY as long as anyone, itself included, still uses one of the pages."""
     seals = _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | (0 if writable else _SEAL_WRITE)
     for _ in range(_SEALING_TRIES):
         if _accepts_seals(fd, seals):
@@ -50,12 +50,12 @@ def _accepts_seals(fd: int, seals: int) -> bool:
 
 
 def seal_for_others(fd: int) -> None:
-    """Forbid resizing, and writing but through the mappings that there are."""
+    """Forbid resizing, and writing except through existing mappings."""
     fcntl.fcntl(fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | _SEAL_FUTURE_WRITE)
 
 
 def from_bytes(name: str, data: bytes) -> int:
-    """A sealed memfd that holds `data`."""
+    """Create a sealed memfd that holds `data`."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(fd, data) if len(data) < 1 << 20 else write_at(fd, memoryview(data), 0)
     seal(fd)
@@ -63,8 +63,8 @@ def from_bytes(name: str, data: bytes) -> int:
 
 
 def copy(name: str, fd: int) -> int:
-    """A sealed memfd of its own with the same contents; where nothing was ever written it takes no
-    memory either."""
+    """Create a sealed memfd with the same contents. Holes of the original stay holes and take no
+    memory."""
     size = os.fstat(fd).st_size
     new = create(name, size)
     try:
@@ -81,7 +81,7 @@ def copy(name: str, fd: int) -> int:
 
 
 def _data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are no holes."""
+    """Yield the (start, end) of the parts of a file that are not holes."""
     end = 0
     while end < size:
         try:
@@ -93,7 +93,7 @@ def _data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def read_all(fd: int) -> bytes:
-    """Everything in a file, from its start."""
+    """Read a whole file from its start."""
     size = os.fstat(fd).st_size
     parts, offset = [], 0
     while offset < size:
@@ -113,19 +113,19 @@ def write_at(fd: int, data: memoryview, offset: int) -> None:
 
 
 def map_private(fd: int, size: int = 1 << 62) -> mmap.mmap:
-    """A file, or its first `size` bytes: private, read-only, its pages already present."""
+    """Map a file, or its first `size` bytes, privately and read-only, with all pages populated."""
     return _map(
         fd, min(size, os.fstat(fd).st_size), mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ
     )
 
 
 def map_read_only(fd: int) -> mmap.mmap:
-    """A read-only mapping that shows what others write."""
+    """Map a file read-only; the mapping shows what other processes write."""
     return _map(fd, os.fstat(fd).st_size, mmap.MAP_SHARED | _MAP_POPULATE, mmap.PROT_READ)
 
 
 def map_shared(fd: int, size: int) -> mmap.mmap:
-    """A writable shared mapping."""
+    """Map a file writable and shared."""
     return _map(fd, size, mmap.MAP_SHARED | _MAP_POPULATE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 

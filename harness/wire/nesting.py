@@ -1,5 +1,5 @@
-"""Structures of lists, tuples, named tuples and dicts with tensors in them: what arguments of a
-task may be. One way to go through them, so that a tensor counts alike wherever it stands."""
+"""Structures of lists, tuples, named tuples and dicts with tensors in them, as the arguments of a
+task may be. One traversal serves all uses, so that a tensor has the same number everywhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def tensors_of(value: Any) -> list[Any]:
-    """The tensors of a structure, in the order of its layout."""
+    """Return the tensors of a structure, in the order of its layout."""
     if isinstance(value, (list, tuple)):
         return [t for v in value for t in tensors_of(v)]
     if isinstance(value, dict):
@@ -19,8 +19,8 @@ def tensors_of(value: Any) -> list[Any]:
 
 
 def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The same structure with change(tensor) for each tensor, called in the order of its layout.
-    Containers are new, what is no tensor is the same."""
+    """Return the structure with change(tensor) for each tensor, called in the order of its layout.
+    Containers are new; other leaves are kept."""
     if hasattr(value, "data_ptr"):
         return change(value)
     if isinstance(value, dict):
@@ -34,14 +34,14 @@ def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def replace_tensors(value: Any, tensors: Iterable[Any]) -> Any:
-    """The same structure with these tensors, given in the order of its layout."""
+    """Return the structure with these tensors, given in the order of its layout."""
     replacements = iter(tensors)
     return map_tensors(value, lambda _: next(replacements))
 
 
 def fields_of(value: Any) -> tuple[str, ...]:
-    """The names by which a tuple's parts are asked for, () for a plain one: those of a named tuple,
-    or of what the framework returns (torch.max(x, dim) has values and indices)."""
+    """Return the field names of a named tuple or of a framework result (torch.max(x, dim) has
+    values and indices); () for a plain tuple."""
     kind = type(value)
     if not isinstance(value, tuple) or kind is tuple:
         return ()
@@ -50,10 +50,11 @@ def fields_of(value: Any) -> tuple[str, ...]:
 
 
 def named_tuple(fields: Iterable[str], values: Iterable[Any]) -> Any:
-    """A named tuple: one that has crossed has its fields, and no methods of its own."""
+    """Build a named tuple. One that was sent to a worker keeps its fields but not its methods."""
     return _kind(tuple(fields))._make(values)
 
 
 @functools.lru_cache(64)
 def _kind(fields: tuple[str, ...]) -> Any:
-    return namedtuple("Named", fields, rename=True)  # as a task's own may have been
+    # rename: the task's own named tuple may have been created with it
+    return namedtuple("Named", fields, rename=True)

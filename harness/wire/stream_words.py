@@ -1,5 +1,5 @@
-"""Words for which a stream of a CUDA device waits: a page of host memory that two processes and
-their streams see (CUDA driver API, "Stream Memory Operations")."""
+"""Words in memory that a stream of a CUDA device waits for: a page of host memory shared by two
+processes and their streams (CUDA driver API, "Stream Memory Operations")."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from . import memory_files
 from .device_memory import DeviceMemoryError, Number, Pointer, Size, call_driver
 
 WORDS_BYTES = 4096
-GO, DONE = 0, 1  # words by number: the judge's, the worker's
-# A kernel of one thread that ends when a word (of which it gets the address) is at least a value,
-# modulo 2^32, or after two minutes. In PTX, which the driver itself compiles.
+GO, DONE = 0, 1  # indices of the judge's word and of the worker's
+# A kernel of one thread that ends when the word at its address argument is at least a value, modulo
+# 2^32, or after two minutes. In PTX, which the driver itself compiles.
 _HOLD = b"""
 .version 7.0
 .target sm_70
@@ -53,7 +53,7 @@ def _hold() -> Any:
 
 
 class SharedWords:
-    """A page of host memory that two processes and their streams see."""
+    """A page of host memory shared by two processes and their streams."""
 
     def __init__(self, fd: int) -> None:
         self._memory = mmap.mmap(fd, WORDS_BYTES)
@@ -70,7 +70,7 @@ class SharedWords:
 
     @staticmethod
     def file() -> int:
-        """Create such a page, and return its descriptor."""
+        """Create such a page and return its descriptor."""
         fd = memory_files.create("words", WORDS_BYTES)
         memory_files.seal(fd, writable=True)
         return fd
@@ -82,9 +82,9 @@ class SharedWords:
         self._words[word] = value
 
     def hold_on(self, stream: int, word: int, value: int) -> None:
-        """As `await_on`, by a kernel that looks at the word: other streams that wait for this one
-        are as they would be behind any work (behind a wait of the driver's they begin up to 2 ms
-        late on an H200)."""
+        """Wait as `await_on` does, but by a kernel that polls the word. Streams that wait for this
+        one then start as promptly as after any kernel (after a wait by the driver they start up to
+        2 ms late on an H200)."""
         device_word, least = Number(self._device_address + 4 * word), ctypes.c_uint32(value)
         arguments = (Pointer * 2)(ctypes.addressof(device_word), ctypes.addressof(least))
         call_driver(
@@ -92,8 +92,7 @@ class SharedWords:
         )
 
     def await_on(self, stream: int, word: int, value: int) -> None:
-        """What is put into the stream from here on waits until the word is at least that (modulo
-        2^32)."""
+        """Let later work of the stream wait until the word is at least `value` (modulo 2^32)."""
         call_driver(
             "cuStreamWaitValue32_v2",
             Pointer(stream),
@@ -103,7 +102,7 @@ class SharedWords:
         )
 
     def write_on(self, stream: int, word: int, value: int) -> None:
-        """Set the word once everything before it in the stream is done."""
+        """Set the word once all earlier work in the stream is done."""
         call_driver(
             "cuStreamWriteValue32_v2",
             Pointer(stream),

@@ -1,4 +1,4 @@
-"""Where a task's text says what: line numbers for errors, found without running it."""
+"""Line numbers of the definitions in a task's text, for errors, found without running it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _ENDINGS = {
 
 
 class Lines:
-    """`at(...)` gives "task.py, line 7". Text that is not Python has line 1 only."""
+    """Where names are defined: `at(...)` gives "task.py, line 7". Always line 1 if the text is not
+    valid Python."""
 
     def __init__(self, source: str, filename: str) -> None:
         self.filename = filename
         self.last = max(1, len(source.splitlines()))
         # "Model", "Model.forward", "CASES", "CASES['large']" -> line
         self.first: dict[str, int] = {}
-        self.ending = 0  # of the first call that ends a process, 0 without one
+        self.ending = 0  # line of the first call that ends a process, 0 without one
         try:
             tree = ast.parse(source)
             self._read(tree.body, "")
@@ -38,7 +39,7 @@ class Lines:
         self.ending = min((c.lineno for c in calls if _callee(c) in _ENDINGS), default=0)
 
     def at(self, *names: str) -> str:
-        """File and line of the first of the names that the text defines."""
+        """Return file and line of the first of the names that the text defines."""
         return f"{self.filename}, line {next((self.first[n] for n in names if n in self.first), 1)}"
 
     @property
@@ -60,7 +61,7 @@ class Lines:
                     if isinstance(target, ast.Name):
                         self.first.setdefault(scope + target.id, node.lineno)
                         self._entries(scope + target.id, node.value)
-            else:  # if, try, with …: what they hold is defined as well
+            else:  # if, try, with …: their bodies define names as well
                 for inner in ("body", "orelse", "handlers", "finalbody"):
                     self._read(
                         [s for s in getattr(node, inner, []) if isinstance(s, ast.stmt)], scope

@@ -1,2 +1,2 @@
-"""The processes that run things: fork server, confined workers, reference worker, and the frames
-between them and the judge."""
+"""The judge's helper processes: the fork server, and the confined workers that run tasks,
+candidates and compilers."""

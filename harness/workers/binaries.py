@@ -1,4 +1,4 @@
-"""NVIDIA's binary tools: what they say about a cubin."""
+"""NVIDIA's binary tools, run on a cubin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ TOOL_SECONDS = 20
 
 
 def find(name: str) -> str:
-    """Path of `nvdisasm` or `cuobjdump`: Triton's own, else the CUDA toolkit's; "" without one."""
+    """Return the path of `nvdisasm` or `cuobjdump`: Triton's own, else the CUDA toolkit's; ""
+    without one."""
     spec = find_spec("triton")
     bundled = (
         [
@@ -27,7 +28,7 @@ def find(name: str) -> str:
 
 
 def run(name: str, options: list[str], binary: bytes) -> str:
-    """Run a tool on a binary, and return what it prints; "" where it is missing or fails."""
+    """Run a tool on a binary and return its output; "" where it is missing or fails."""
     program = find(name)
     if not program:
         return ""

@@ -1,4 +1,4 @@
-"""What calls are like: the form of their outputs, and the smallest call that has this form."""
+"""The form of a task's calls: their outputs, and the smallest call of this form."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from . import model_calls
 from .modules import LoadError
 
 _libc = ctypes.CDLL(None, use_errno=True)
-Forms = list[tuple[Any, Any, int]]  # of each the shape and dtype that it must have, and its bytes
+Forms = list[tuple[Any, Any, int]]  # the required shape and dtype of each output, and its bytes
 
 
 @dataclass(frozen=True)
 class CallForm:
-    """What calls are like. outputs: with gradients behind the results. results: how many outputs
-    `forward` returns. upstream: numbers of those from which gradients flow back."""
+    """The form of a task's calls. layout: of the inputs. outputs: the results, then the gradients.
+    results: the number of outputs that `forward` returns. upstream: the indices of those from which
+    gradients flow back."""
 
     layout: Layout
     outputs: Forms
@@ -27,9 +28,9 @@ class CallForm:
     upstream: Sequence[int] = ()
 
     def nothing(self) -> Callable[[Any], list[Any]]:
-        """The smallest call that a candidate can be: a module that allocates its outputs and calls
-        a native function, through what every call goes through. Code that replaces the gate's loop
-        spares all of it."""
+        """Return the smallest possible call of a candidate: a module that allocates its outputs and
+        calls a native function, through the same code as every call. A candidate that replaces the
+        gate's loop could save all of this time."""
         import torch
 
         def allocate(forms: Forms) -> list[Any]:
@@ -68,7 +69,7 @@ class CallForm:
             def forward(self, *inputs: Any) -> Any:
                 if not gradients:
                     return allocate(results)
-                # autograd does not look for tensors inside
+                # autograd does not look for tensors inside containers
                 leaves = tensors_of(inputs) if nested else inputs
                 return Through.apply(*leaves, *self.values)  # type: ignore[no-untyped-call]
 
@@ -76,7 +77,7 @@ class CallForm:
 
 
 def output_forms(layout: Layout) -> Forms:
-    """Shape, dtype and bytes of each output."""
+    """Return shape, dtype and bytes of each output."""
     import torch
 
     return [
@@ -86,7 +87,7 @@ def output_forms(layout: Layout) -> Forms:
 
 
 def form_error(tensor: Any, shape: Any, dtype: Any) -> LoadError:
-    """What is wrong with an output of another shape or dtype than the reference's."""
+    """Return the error for an output whose shape or dtype differs from the reference's."""
     if tensor.shape != shape:
         return LoadError(
             "shape",
@@ -103,7 +104,7 @@ def _has_gradient(leaf: dict[str, Any]) -> bool:
 
 
 def spread_bytes(shape: Any, strides: Any, item: int) -> int:
-    """Bytes from the first element to the end of the last."""
+    """Return the bytes from the first element to the end of the last."""
     return int(
         item * (1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True)))
     )

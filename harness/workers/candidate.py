@@ -1,5 +1,5 @@
-"""The process that runs one candidate: confined before this code starts, used once, believed in
-nothing."""
+"""The process that runs one candidate: confined before this code starts, used once, and never
+trusted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .prepared_model import PreparedModel
 
 
 class CandidateHost(host.Host):
-    """Commands of a candidate's worker, besides those of every host."""
+    """The commands of a candidate's worker besides those of every host."""
 
     module: Any = None
     _own_kernels: own_kernels.OwnKernels | None = None
@@ -39,9 +39,9 @@ class CandidateHost(host.Host):
         self._instances: dict[str, Any] = {}  # models that several cases share, by name
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
-        """Execute the candidate's text (first descriptor), with what it compiled before (second, if
-        given). With `poison`, memory from malloc is filled with a pattern, and launches of own
-        kernels are watched: such a worker verifies, and is never timed."""
+        """Execute the candidate's text (first descriptor), with what it compiled earlier (second
+        descriptor, if given). poison: fill memory from malloc with a pattern and watch launches of
+        the candidate's own kernels; such a worker verifies and is never timed."""
         native.use_builder(self._build)
         compile_cache.use_private_folders()
         if len(fds) > 1:
@@ -76,16 +76,18 @@ class CandidateHost(host.Host):
         device: str = "cpu",
         instance: str = "",
     ) -> None:
-        """Construct the model for one case. upstream: see model_calls.forward. trained: the
-        reference's names of the parameters whose gradients are asked. aliases: outputs that may
-        lie in the inputs' memory. instance: a name under which the model is kept, and taken where
-        there is one. Descriptors: init inputs and, where outputs are not shown where they lie,
-        output slots."""
+        """Construct the model for one case.
+
+        upstream: see model_calls.forward. trained: the reference's names of the parameters whose
+        gradients are wanted. aliases: the outputs that may share memory with inputs. instance: a
+        name under which the model is kept and reused, "" for none. Descriptors: the init inputs
+        and, unless the judge reads outputs in place, the output slots.
+        """
         if self._recorder is not None:
             self._recorder.case = case
         model = self._instances.get(instance)
         if model is None:
-            # a constructor may keep them or write into them, as the reference's may
+            # copied: a constructor may keep its arguments or write to them
             arguments = copy.deepcopy(buffers.read(fds[0], init))
             model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
             if not placement.is_host(device) and hasattr(model, "to"):
@@ -112,22 +114,21 @@ class CandidateHost(host.Host):
         )
 
     def on_drop(self, fds: list[int], key: str) -> None:
-        """Forget what has this key; see Host.on_drop."""
+        """Forget the model with this key; see Host.on_drop."""
         self._instances.pop(key, None)
         super().on_drop(fds, key)
 
     def on_state(self, fds: list[int], key: str, layout: Layout) -> None:
-        """Take over the reference's parameters."""
+        """Copy the reference's parameters into the model."""
         modules.copy_state(self.prepared[key].state(), list(buffers.read(fds[0], layout)))
 
     def on_left_state(self, fds: list[int], key: str, layout: Layout, names: list[str]) -> None:
-        """Write what the calls so far have left of these of the reference's parameters and
-        buffers."""
+        """Write the present values of these parameters and buffers, named as in the reference."""
         import torch
 
         targets, values = self.prepared[key].state(), []
         for name, entry in zip(names, tensor_entries(layout), strict=True):
-            # a file takes what lies in memory: in the reference's own strides, a transposed one's
+            # a file receives the bytes in memory order, so the reference's strides are needed
             value = torch.empty_strided(
                 entry["shape"], entry["stride"], dtype=targets[name].dtype, device="cpu"
             )
@@ -137,26 +138,27 @@ class CandidateHost(host.Host):
     def on_own_kernels(
         self, fds: list[int], mode: own_kernels.KernelMode
     ) -> tuple[Any, tuple[int, ...]]:
-        """values: launches of own kernels since the last such command, and the nanoseconds they
-        took (after mode "meter"). data: which C++ functions were called, each as [identity of its
-        build, name, calls]."""
+        """Switch the mode of OwnKernels. values: launches of the candidate's own kernels since the
+        last such command, and the nanoseconds that they took (after mode "meter"). data: the C++
+        functions called, each as [identity of its build, name, calls]."""
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
         if self._own_kernels is None:
             return [], (0, 0)
-        # filling an output of 12 MiB takes as long as the kernel that writes it
+        # not while metering: filling an output of 12 MiB takes as long as the kernel that writes it
         _fill_fresh(mode != "meter")
         called = [[*key, calls] for key, calls in self._own_kernels.called.items()]
         return called, self._own_kernels.switch(mode)
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
-        """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes,
+        """Write every launched kernel of load_cuda to the first descriptor. values: bytes written,
         kernels left out."""
         recorder = self._recorder
         size, left_out = launches.hand_over(recorder.kernels() if recorder else [], fds[0])
         return None, (size, left_out + (recorder.left_out if recorder else 0))
 
     def _build(self, order: native.BuildOrder) -> native.BuiltFile:
-        """Ask the judge's build service; what it built arrives as a descriptor that stays open."""
+        """Order a build from the judge's build service. The file arrives as a descriptor that stays
+        open."""
         size = self.put(json.dumps(to_json(order)))
         if size >= frames.TEXT_BYTES:
             raise native.NativeError(f"the native source is larger than {frames.TEXT_BYTES} bytes")
@@ -168,19 +170,19 @@ class CandidateHost(host.Host):
 
 
 def _require_gradients(parameters: dict[str, Any]) -> None:
-    """Raises LoadError where one is a buffer or is kept from being trained."""
+    """Raise LoadError where a parameter is a buffer or does not require gradients."""
     fixed = [name for name, tensor in parameters.items() if not tensor.requires_grad]
     if fixed:
         raise modules.LoadError(
             "parameter_mismatch",
-            f"these require gradients in the reference and not here: {', '.join(fixed)}. Make "
-            "each an nn.Parameter, as the reference does",
+            f"these require gradients in the reference but not in the candidate: "
+            f"{', '.join(fixed)}. Make each an nn.Parameter, as the reference does",
         )
 
 
 def _fill_fresh(on: bool) -> None:
-    """Whether malloc fills what it gives. M_PERTURB: the pattern of freed memory; fresh holds the
-    complement."""
+    """Set whether malloc fills new memory with FRESH. M_PERTURB is the pattern of freed memory; new
+    memory gets the complement."""
     ctypes.CDLL(None).mallopt(-6, guarded_memory.FRESH ^ 0xFF if on else 0)
 
 

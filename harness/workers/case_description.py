@@ -1,4 +1,5 @@
-"""Describe a case of a task: construct its model, call it a few times, and say what was seen."""
+"""The description of a task's case: constructs its model, calls it a few times, and reports the
+properties of the calls."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ from .task_file import TaskProblem
 
 
 def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
-    """Construct one case's model, run it once and keep both. Layouts, state, operators, counts.
-    Raises TaskProblem where it cannot be judged."""
+    """Construct one case's model, call it, and keep the case. Returns layouts, state, operators and
+    counts. Raises TaskProblem where the task cannot be judged."""
     import torch
 
     spec, init, model = task.construct(name, seed)
@@ -116,7 +117,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
 
 
 def graph(task: LiveTask, case: LiveCase, seed: int) -> list[list[Any]]:
-    """What a described case computes, as `dataflow.graph` has it."""
+    """Return the data-flow graph of a described case, see `dataflow.graph`."""
     upstream = task.draw_upstream(case, seed)
     with task.all_threads():
         inputs = placement.move([*task.draw(case.spec, seed), *upstream], task.device)
@@ -124,14 +125,14 @@ def graph(task: LiveTask, case: LiveCase, seed: int) -> list[list[Any]]:
 
 
 def initial_state(model: Any) -> dict[str, Any]:
-    """The parameters as constructed, on the host."""
+    """Return the parameters and buffers as constructed, on the host."""
     return {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
 
 
 class _StateWatch:
-    """Which parameters and buffers calls update, in place or by a new tensor. Buffers are compared,
-    since kernels that update running averages do not always say so; parameters may be too many for
-    that."""
+    """Finds the parameters and buffers that calls update, in place or by a new tensor. Buffers are
+    compared by value, because kernels that update running averages do not always raise the version
+    counter; parameters may be too large for that."""
 
     def __init__(self, model: Any) -> None:
         self._model, self._state = model, modules.state(model)
@@ -143,7 +144,7 @@ class _StateWatch:
         }
 
     def updated(self) -> list[str]:
-        """Their names, in the order of the state."""
+        """Return the names of what was updated, in the order of the state."""
         return [
             name
             for name, value in modules.state(self._model).items()
@@ -157,21 +158,21 @@ class _StateWatch:
 
 
 def _refuse_shared_inputs(task: LiveTask, inputs: list[Any]) -> None:
-    """Raises TaskProblem where two inputs are one tensor: each gets memory of its own when it is
-    handed over, and a kernel may do another thing where it is told the same tensor twice."""
+    """Raise TaskProblem where two inputs share memory: each gets its own memory when it is passed
+    to a worker, and a kernel may behave differently when it gets the same tensor twice."""
     places = [t.data_ptr() for t in tensors_of(inputs) if t.numel()]
     if len(set(places)) < len(places):
         raise TaskProblem(
             f"{task.lines.at('get_inputs')}: get_inputs(): two inputs begin in the same memory; "
-            "give each memory of its own (clone one)"
+            "give each its own memory (clone one)"
         )
 
 
 @dataclass(frozen=True)
 class _CallPair:
-    """Outputs of two calls with equal inputs, the first of which is held, and what was counted.
-    looks: whether the model looks at what is in tensors. seconds: of the second call, on one core
-    where that is the host's."""
+    """The outputs of two calls with equal inputs, the first of which are held, and the counts.
+    looks: whether the model reads values of tensors in Python. seconds: of the second call; on the
+    host converted to one core."""
 
     first: list[Any]
     again: list[Any]
@@ -182,7 +183,8 @@ class _CallPair:
 
 
 def _structure_text(inputs: Any) -> str:
-    """All that arguments hold besides tensors; "" where a call left in them what cannot cross."""
+    """Return everything in the arguments besides tensors, as text; "" where a call has left values
+    in them that cannot be sent to a worker."""
     try:
         return repr(plain_values(plan_layout(inputs)))
     except TypeError:
@@ -190,8 +192,8 @@ def _structure_text(inputs: Any) -> str:
 
 
 def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -> _CallPair:
-    """Raises TaskProblem for a reference that returns nothing, writes to its inputs or is not
-    deterministic."""
+    """Call the reference twice. Raises TaskProblem if it returns nothing, writes to its inputs or
+    is not deterministic."""
     recorder, exports = operators.Recorder(), operators.ExportRecorder()
     before = [t.clone() for t in tensors_of(inputs)]
     structure = _structure_text(inputs)
@@ -206,14 +208,14 @@ def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -
         not tensor_relations.same(a, b) for a, b in zip(before, tensors_of(inputs), strict=True)
     ):
         raise TaskProblem(
-            f"{task.lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave "
-            "them alone (clone first; return what callers shall have)"
+            f"{task.lines.at(*FORWARD)}: forward changes its inputs in place; a task must not "
+            "(clone them first, and return what callers need)"
         )
     began = time.perf_counter()
     again, flops = task.attempt(lambda: operators.call_counted(call, inputs))
     placement.finish(task.device)
     seconds = time.perf_counter() - began
-    # who counts takes some operators apart, which round differently then
+    # counting decomposes some operators, which then round differently
     if not tensor_relations.all_close(first, again):
         again = task.attempt(lambda: call(inputs))
     if not tensor_relations.all_close(first, again):

@@ -1,7 +1,6 @@
-"""What a worker's own process compiled (the caches of Triton and inductor), handed to later workers
-with the same text.
+"""The caches of Triton and inductor in a worker, passed on to later workers with the same text.
 
-The bytes come from a sandbox and go only into sandboxes of the same candidate or task; the judge
+The bytes come from a sandbox and go only to sandboxes of the same candidate or task; the judge
 never reads them.
 """
 
@@ -22,26 +21,27 @@ _FOLDERS = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
 
 
 def warm_up(folder: str) -> None:
-    """Called in a fork server, before it forks: compile one function in `folder`, where the next
-    server finds it. Forks then read the precompiled header of inductor's kernels (10 s)."""
+    """Compile one function in `folder`, where the next server finds it. Called in a fork server
+    before it forks: its workers then reuse the precompiled header of inductor's kernels, which
+    takes 10 s to build."""
     import torch
 
     if (tqdm := sys.modules.get("tqdm")) is not None:
-        # inductor's progress bar would start a thread, and no fork may happen beside one
+        # inductor's progress bar would start a thread, and a fork server must have none
         tqdm.tqdm.monitor_interval = 0
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     _headers(os.path.join(folder, "headers"))
     if _built_for_this_processor():
-        with contextlib.suppress(Exception):  # no such setting: it tries for 5 s
+        with contextlib.suppress(Exception):  # without this setting inductor tests for 5 s
             importlib.import_module("torch._inductor.config").cpp.vec_isa_ok = True
-    # without a compiler the baseline says so, for each task
+    # without a compiler the baseline of each task reports it
     with contextlib.suppress(Exception), torch.no_grad():
         torch.compile(_nothing, dynamic=False)(torch.ones(64))
 
 
 def _built_for_this_processor() -> bool:
-    """Whether torch has functions for the best vector instructions that are here. Then inductor
-    need not try them: that a compiler which can read torch's headers knows them is certain."""
+    """Return whether torch has functions for this processor's best vector instructions. Then
+    inductor need not test them: a compiler that can read torch's headers supports them."""
     import torch
 
     with contextlib.suppress(OSError, AttributeError), open("/proc/cpuinfo") as file:
@@ -53,22 +53,22 @@ def _built_for_this_processor() -> bool:
 
 
 def warm_up_triton() -> None:
-    """Called in a fork server, before it forks: what Triton does anew in each process, of a first
-    launch on the host of an H200 some 0.9 s of 1.3. It hashes its own files (0.5 s), and builds its
-    functions for the driver (0.4 s), in TRITON_CACHE_DIR where that is given. No device is
-    touched."""
-    with contextlib.suppress(Exception):  # other versions keep it elsewhere, and are slower
+    """Do in advance what Triton otherwise repeats in each process. Called in a fork server before
+    it forks. Triton hashes its own files (0.5 s) and builds its functions for the driver (0.4 s),
+    in TRITON_CACHE_DIR if that is set: 0.9 s of the 1.3 s of a first launch on an H200's host. No
+    device is used."""
+    with contextlib.suppress(Exception):  # elsewhere in other versions, which then stay slower
         importlib.import_module("triton.runtime.cache").triton_key()
     if "TRITON_CACHE_DIR" not in os.environ:
         return
-    with contextlib.suppress(Exception):  # without a compiler or a driver the first launch says so
+    with contextlib.suppress(Exception):  # the first launch reports a missing compiler or driver
         utils = importlib.import_module("triton.backends.nvidia.driver").CudaUtils
         utils()
-        utils.__init__ = _built  # one object for all, which every use would build again
+        utils.__init__ = _built  # the class has one object, which each use would build again
 
 
 def _built(_utils: Any) -> None:
-    """Everything is there already."""
+    """Do nothing: the object is already built."""
 
 
 def _nothing(x: Any) -> Any:
@@ -76,21 +76,23 @@ def _nothing(x: Any) -> Any:
 
 
 def _headers(folder: str) -> None:
-    """Where inductor keeps precompiled headers that it has not found yet. It has no setting for
-    that; without one it takes /tmp."""
+    """Set the folder of inductor's precompiled headers, for which it has no setting and uses
+    /tmp."""
     if (codecache := sys.modules.get("torch._inductor.codecache")) is not None:
         vars(codecache).update(_HEADER_DIR=folder, _HEADER_LOCK_DIR=os.path.join(folder, "locks"))
 
 
 def use_private_folders() -> None:
-    """Called in a confined worker, in its scratch folder, before anything is compiled."""
+    """Put the caches into the current folder. Called in a confined worker, in its scratch folder,
+    before anything is compiled."""
     for variable, name in _FOLDERS.items():
         os.environ[variable] = os.path.join(os.getcwd(), name)
     _headers(os.path.join(os.getcwd(), "headers"))
 
 
 def pack(fd: int) -> int:
-    """Write the caches into a file; the number of bytes, 0 where there is nothing or too much."""
+    """Write the caches to a file. Returns the number of bytes, 0 if there is nothing or too
+    much."""
     paths = [
         path for path in (os.environ[variable] for variable in _FOLDERS) if os.path.isdir(path)
     ]
@@ -111,11 +113,11 @@ def pack(fd: int) -> int:
 
 
 def unpack(fd: int) -> None:
-    """Put packed caches into this worker's folders."""
+    """Unpack caches into this worker's folders."""
     with tarfile.open(fileobj=io.BytesIO(memory_files.read_all(fd)), mode="r") as archive:
         archive.extractall(os.path.dirname(os.environ["TRITON_CACHE_DIR"]), filter=_bare)
 
 
 def _bare(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    """Without modes and times, which a candidate's process cannot set."""
+    """Drop modes and times, which a candidate's process cannot set."""
     return tarfile.data_filter(member, folder).replace(mode=None, mtime=None)  # type: ignore[arg-type]  # documented, and not in the stubs

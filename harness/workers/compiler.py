@@ -1,5 +1,5 @@
-"""The confined build service: runs the compiler for one request, single-use like a candidate's
-worker."""
+"""The confined build service: runs the compiler for one request, and is used once like a
+candidate's worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SOURCE, _LIBRARY = "kernel.cpp", "kernel.so"  # in the worker's own folder
 
 @dataclass(frozen=True)
 class CudaReport:
-    """symbols: of the names that were ordered. kernels: by symbol."""
+    """The listings of a CUDA build. symbols: by the names in the order. kernels: by symbol."""
 
     symbols: dict[str, str]
     kernels: dict[str, cubin.KernelListing]
@@ -29,8 +29,8 @@ class CudaReport:
 
 @dataclass(frozen=True)
 class CompileResult:
-    """returncode: of the compiler; other than 0 with `log`, its words. bytes, listing: sizes of
-    what was written. seconds: it took."""
+    """The result of a compiler run. log: the compiler's output. bytes, listing: sizes of the files
+    written. seconds: the compiler's time."""
 
     returncode: int
     log: str = ""
@@ -41,7 +41,7 @@ class CompileResult:
 
 
 class CompilerHost(host.Host):
-    """One command a language: compile text into a descriptor."""
+    """One command per language: compile text to a descriptor."""
 
     def on_compile(
         self,
@@ -51,9 +51,9 @@ class CompilerHost(host.Host):
         limit_s: float,
         disassemble: bool = False,
     ) -> dict[str, Any]:
-        """Descriptors: source text, file for the library, file for what is inside
-        (assembly.Inside). Sizes and the compiler's words come back. Line tables change no
-        instruction."""
+        """Compile C++. Descriptors: the source text, a file for the library, a file for its
+        analysis (assembly.Inside). Returns the fields of a CompileResult. Line tables do not change
+        the instructions."""
         source = memory_files.read_all(fds[0])
         with open(_SOURCE, "wb") as file:
             file.write(source)
@@ -96,8 +96,8 @@ class CompilerHost(host.Host):
         names: list[str],
         limit_s: float,
     ) -> dict[str, Any]:
-        """Descriptors: source text, file for the binary, file for a CudaReport. Sizes and the
-        compiler's words come back."""
+        """Compile CUDA C++. Descriptors: the source text, a file for the binary, a file for a
+        CudaReport. Returns the fields of a CompileResult."""
         folder = os.getcwd()
         order = native.BuildOrder(
             "cuda", memory_files.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names)
@@ -133,6 +133,6 @@ def _write(data: bytes, fd: int) -> int:
 
 def serve(sock: Any, text_fd: int) -> None:
     """Entry of the forked, confined child."""
-    # __DATE__ and __TIME__ would tell whether a build was ordered before
+    # __DATE__ and __TIME__ would reveal whether a build had been ordered before
     os.environ["SOURCE_DATE_EPOCH"] = "0"
     CompilerHost(sock, text_fd).serve()

@@ -1,9 +1,9 @@
-"""What a call computes, as a graph of plain operators along the data: what tasks are compared by.
+"""The data-flow graph of a call, in plain operators. Tasks are compared by it.
 
-The operators are taken where the framework dispatches them, as torch.fx does; so branches on values
-need no care, the graph is that of one call. It is normalized: composed operators are taken apart (a
-layer norm is the same as one written out), what only views, copies or converts is left out, and
-operators that differ in form alone get one name.
+Operators are recorded where the framework dispatches them, so the graph is that of one call and
+branches on values need no special treatment. The graph is normalized: composed operators are
+decomposed (a layer norm equals one written out), operators that only view, copy or convert are left
+out, and operators that differ only in form get one name.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from . import operators
 
-MOST = 512  # operators of one graph; a loop repeats itself long before
-# what an operator reads besides results of others: an input of the call, or a parameter or constant
+MOST = 512  # operators in one graph; a loop repeats itself long before
+# what an operator reads besides other results: an input of the call, or a parameter or constant
 INPUT, OTHER = -1, -2
 
 _COMPOSED_NAMES = """
@@ -28,7 +28,7 @@ _COMPOSED = frozenset(_COMPOSED_NAMES.split())
 
 _FREE = frozenset(
     ["broadcast_in_dim", "convert_element_type", "collapse_view", "split_dim"]
-)  # of the plain ones, besides the framework's
+)  # plain operators that compute nothing, besides those of operators.is_free
 
 _SAME = {
     name: one
@@ -60,12 +60,12 @@ _LAST_UNLESS_SAID = frozenset(["sort", "argsort", "topk"])
 
 
 def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
-    """One row [operator, what it reads, axes, extent] for each operator of call(inputs), in the
+    """Return one row [operator, reads, axes, extent] for each operator of call(inputs), in the
     order of execution, at most MOST.
 
-    What it reads: places of rows, INPUT or OTHER. axes: of a reduction or scan, "all", "last" (the
-    innermost ones), "inner" (others) or "mixed"; "" for everything else. extent: how many elements
-    meet along these axes, 0 for everything else.
+    reads: indices of rows, INPUT or OTHER. axes: for a reduction or scan "all", "last" (the
+    innermost ones), "inner" (others) or "mixed"; "" otherwise. extent: the number of elements along
+    these axes; 0 otherwise.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.weak import WeakIdKeyDictionary
@@ -107,7 +107,7 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
 
 
 def _decompositions() -> dict[Any, Any]:
-    """Operator -> the function that does the same with plain ones."""
+    """Return, by operator, the function that does the same with plain operators."""
     from torch._decomp import decomposition_table
 
     table = {
@@ -117,14 +117,15 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def _plain(func: Any) -> str:
-    """ "aten.mul.Tensor" -> "mul"; those of higher order have one word."""
+    """Return an operator's plain name: "aten.mul.Tensor" -> "mul". Higher-order operators have one
+    word."""
     words = str(func).split(".")
     return words[1] if len(words) > 1 else words[0]
 
 
 def _addmm(bias: Any, one: Any, other: Any, **scales: Any) -> Any:
-    """Without the scales, which are 1 as good as always; the framework's own form multiplies by
-    them."""
+    """Decompose addmm without its scales, which are almost always 1; the framework's own
+    decomposition multiplies by them."""
     return bias + one @ other
 
 
@@ -136,14 +137,14 @@ def _name_operator(name: str, args: Any, kwargs: Any, tensors: list[Any]) -> tup
     if plain not in _REDUCING or not tensors:
         return plain, "", 0
     if name in ("max", "min") and len(args) > 1 and hasattr(args[1], "shape"):
-        return {"max": "maximum", "min": "minimum"}[name], "", 0  # of two tensors
+        return {"max": "maximum", "min": "minimum"}[name], "", 0  # elementwise, of two tensors
     place = 2 if plain == "topk" else 1
     named = kwargs.get("dim", kwargs.get("dims", args[place] if len(args) > place else None))
     return plain, *_axes(named, tuple(tensors[0].shape), -1 if plain in _LAST_UNLESS_SAID else None)
 
 
 def _axes(named: Any, shape: tuple[int, ...], default: int | None) -> tuple[str, int]:
-    """The class and extent of the axes that an operator names."""
+    """Return the class and extent of the axes that an operator names."""
     if not isinstance(named, (int, list, tuple)) or isinstance(named, bool) or named == []:
         named = default
     rank = len(shape)
@@ -161,7 +162,7 @@ def _axes(named: Any, shape: tuple[int, ...], default: int | None) -> tuple[str,
 
 
 def _tensors(value: Any) -> list[Any]:
-    """The tensors in nested lists, tuples and mappings, in order."""
+    """Return the tensors in nested lists, tuples and mappings, in order."""
     if hasattr(value, "untyped_storage"):
         return [value]
     if isinstance(value, dict):

@@ -1,5 +1,5 @@
 """Commands of a worker on a device that shares memory with the judge: inputs appear in a window,
-outputs are shown where they lie."""
+and the judge reads outputs in place."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .window import Window
 
 
 class ShownHost:
-    """Mixed into a host, which has the models and the socket."""
+    """A mixin for a host, which has the models and the socket."""
 
     window: Window | None = None
-    _outputs: Any = None  # the outputs of the last burst: the judge reads them where they lie
-    _retained: Sequence[list[Any]] = ()  # those of single calls before it that are held on to
+    _outputs: Any = None  # the outputs of the last burst, which the judge reads in place
+    _retained: Sequence[list[Any]] = ()  # outputs of earlier calls that are kept
     _events: Any = None
 
     def on_window(self: Any, fds: list[int], nbytes: int) -> None:
-        """Descriptors: memory in which inputs will appear; the first time words, too. What torch
-        allocates must bear being shown."""
+        """Map the window. Descriptors: the memory in which inputs will appear and, the first time,
+        the words. Also checks that torch's allocations can be shared."""
         import torch
 
         if self.window is not None:
@@ -48,9 +48,9 @@ class ShownHost:
         record: bool = False,
         queue_ns: int = 0,
     ) -> tuple[Any, tuple[int, ...]]:
-        """Say READY, wait for the start signal, with which the inputs have appeared, call the model
-        once for each entry of `order`, and say where the outputs lie. sets: of each where it starts
-        in the window, and the number of its layout. The rest is as in `on_burst`."""
+        """Reply READY, wait for the start signal (the inputs are then in the window), call the
+        model once for each entry of `order`, and reply with the places of the outputs. sets: for
+        each its start in the window and the index of its layout. The rest is as in `on_burst`."""
         model = self.prepared[key]
         clock, recorder = self.clock(model.device), operators.Recorder() if record else None
         self._outputs = None  # the judge has copied it
@@ -85,11 +85,11 @@ class ShownHost:
         number: int,
         early: bool = False,
     ) -> tuple[Any, tuple[int, ...]]:
-        """Put calls on the sets into the stream, behind a wait for the judge's word `number` and
-        before the same word of its own; say READY with where the outputs will lie, and OK when all
-        is done. Without a key nothing is called. early: behind a wait of the driver's, and its own
-        word comes first, as a candidate could have it that wants to be heard early. values: as in
-        `on_burst`, which inform only."""
+        """Queue calls on the sets in the stream, between a wait until the judge's word is `number`
+        and a write of the same number to the worker's word. Replies READY with the places of the
+        outputs, then OK when all work is done. Without a key no model is called. early: wait by the
+        driver, and write the worker's word before the calls, as a cheating candidate could. values:
+        as in `on_burst`, for information only."""
         import torch
 
         if self._events is None:
@@ -124,8 +124,8 @@ class ShownHost:
         return None, running.figures(int(begin.elapsed_time(end) * 1e6), before, after, queued)
 
     def on_hold(self, fds: list[int], place: int, calls: list[int]) -> None:
-        """Hold on to the outputs of these calls of the last burst, in place of those of others that
-        are held, from number `place` on; without calls, to none any more."""
+        """Keep the outputs of these calls of the last burst, in place of the kept ones from index
+        `place` on; without calls, release all."""
         outputs = [self._outputs[call] for call in calls]
         retained = list(self._retained) if calls else []
         retained[place : place + len(outputs)] = outputs

@@ -1,5 +1,5 @@
-"""How a worker reports an error: its kind, of a closed list, and a text with the innermost frames
-of the code that was loaded."""
+"""A worker's report of an error: its kind, from a closed list, and a text with the innermost frames
+of the loaded code."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ERROR_KINDS = (
     "shape", "dtype", "out_of_memory", "native", "task", "compile", "unfit", "out_of_bounds",
     "input_mutation",
 )  # fmt: skip
-_FRAMEWORK = ("/harness/", "/triton/", "/torch/nn/modules/")  # folders whose frames say nothing
+_FRAMEWORK = ("/harness/", "/triton/", "/torch/nn/modules/")  # folders whose frames do not help
 
 
 def kind_of(error: Exception) -> str:
-    """The kind of an error that the loaded text raised."""
+    """Classify an error that the loaded text raised."""
     text = str(error)
     if type(error).__name__ == "NativeError":
         return "native"
@@ -27,8 +27,8 @@ def kind_of(error: Exception) -> str:
 
 
 def _triton_kind(error: BaseException) -> str:
-    """Triton's interpreter wraps whatever a kernel raises: names, shapes and types are its grammar,
-    the rest is a crash."""
+    """Classify an error of Triton. Its interpreter wraps whatever a kernel raises: wrong names,
+    shapes and types count as errors of compilation, the rest as crashes."""
     inner = error.__cause__
     if type(error).__name__ != "InterpreterError" or inner is None:
         return "compile"
@@ -40,7 +40,7 @@ def _triton_kind(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """The error in words, then the innermost frames of the loaded text."""
+    """Return the error's message and the innermost frames of the loaded text."""
     frames = [
         f
         for f in traceback.extract_tb(error.__traceback__)
@@ -54,8 +54,8 @@ def describe(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> str:
-    """What the compiler says about functions that a kernel calls stands in the causes of its
-    error."""
+    """Return the causes of a compilation error, which hold the messages about functions that the
+    kernel calls."""
     text, inner = "", error.__cause__
     while inner is not None and any(c.__name__ == "CompilationError" for c in type(error).__mro__):
         text += f"\n{type(inner).__name__}: {inner}"

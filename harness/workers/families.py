@@ -1,9 +1,10 @@
-"""Input families: variations of what get_inputs() gives, each apt to show another kind of mistake.
+"""Input families: variations of the inputs of get_inputs(), each chosen to reveal a different kind
+of mistake.
 
-Floating tensors keep shape, strides and dtype; integers keep the range that was seen, because they
-may be indices, and a sorted tensor stays as it is, because it may be a table. A family counts only
-where the reference and the framework bear it (the judge decides). The upstream gradients of a task
-with gradients are varied with its inputs.
+Floating tensors keep shape, strides and dtype. Integers keep the range of the originals, because
+they may be indices, and a sorted tensor is left unchanged, because it may be a table. A family is
+used only where the reference and the framework can handle it (the judge decides). The upstream
+gradients of a task with gradients are varied with its inputs.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from .family_values import FLOATING, change_integers, change_mask, pick
 
 _WIDE = ("float64", "float32", "bfloat16", "float16")
 _INDICES = ("int64", "int32", "int16", "uint8")
-# of a named value, over the logarithm of the sum of the others' exponentials
+# how far a named value lies above the logsumexp of the others
 LEAST_LIKELY, MOST_LIKELY = 0.0, 1.5
 FAMILIES: dict[str, str] = {
-    "dense": "as get_inputs() gives them",
+    "dense": "as get_inputs() returns them",
     "scaled": "multiplied by 3 to 100",
     "small": "divided by 10 to 300; masks all false",
     "shifted": "shifted by twenty standard deviations",
-    "negative": "nothing positive, where there are negative values",
-    "spike": "one element, anywhere, a hundred times the largest, and one far below all",
-    "uneven": "up to 64 elements, anywhere, so much larger that they decide a sum over all",
-    "raised": "the same, eight times the largest",
-    "moved": "most slices along some axes narrower and elsewhere in the range of all values",
+    "negative": "no positive values, where there are negative ones",
+    "spike": "one random element a hundred times the largest, and one far below all others",
+    "uneven": "up to 64 random elements so large that they decide a sum over all",
+    "raised": "up to 64 random elements at eight times the largest",
+    "moved": "most slices along some axes narrower and shifted within the range of all values",
     "named": (
-        "of each row the value that an integer input names so large that it has most of the softmax"
+        "in each row the value that an integer input indexes so large that it dominates the softmax"
     ),
     "edges": (
         "first and last index of each axis several times as large; indices at the ends of their "
@@ -40,15 +41,15 @@ FAMILIES: dict[str, str] = {
     "ties": "few different values; masks all true",
     "exact": "0 and 1 (and -1 where there are negative values), whose sums and products are exact",
     "special": "one tensor with NaN, infinities, signed zero, the smallest and largest numbers",
-    "grown": "as get_inputs() gives them, with parameters as large as training may make them",
+    "grown": "as get_inputs() returns them, with parameters as large as training may make them",
 }
 PLAIN = ("dense", "grown")
 
 
 def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = "cpu") -> list[Any]:
-    """Gradients with respect to outputs of these shapes and dtypes, drawn on a device, that nobody
-    knows without reading them. They are of either sign and 0.5 to 1.5 in magnitude: an output of a
-    few elements, a loss, must not draw one that vanishes."""
+    """Draw unpredictable gradients with respect to outputs of these shapes and dtypes, on a device.
+    They have random signs and magnitudes from 0.5 to 1.5, so that an output of few elements, such
+    as a loss, never gets a vanishing one."""
     import torch
 
     generator = torch.Generator(device).manual_seed(seed)
@@ -62,9 +63,9 @@ def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = 
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
-    """A new list, on the device of the inputs, with every tensor varied, however deep it stands in
-    lists, tuples and dicts; nothing of the original is changed. PLAIN ones return the inputs as
-    they are."""
+    """Return a new list with every tensor varied, also inside lists, tuples and dicts, on the
+    device of the inputs. The original is not changed. PLAIN families return the inputs
+    themselves."""
     import torch
 
     if family in PLAIN:
@@ -89,8 +90,8 @@ def _vary_tensors(tensors: list[Any], family: str, generator: Any) -> list[Any]:
 
 
 def are_exact(inputs: Any) -> bool:
-    """Whether continuous inputs hold what `exact` gives and nothing else: complex ones and those
-    that overlap stay as they were drawn."""
+    """Return whether all continuous inputs hold only the values of `exact`. Complex and overlapping
+    ones may not: they are never varied."""
     import torch
 
     def exact(tensor: Any) -> bool:
@@ -103,7 +104,7 @@ def are_exact(inputs: Any) -> bool:
 
 
 def _vary(tensor: Any, family: str, generator: Any) -> Any:
-    """The varied values in the layout of the tensor; an expanded axis stays expanded."""
+    """Return the varied values in the layout of the tensor; an expanded axis stays expanded."""
     import torch
 
     base = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())]
@@ -121,8 +122,8 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
 
 
 def names(leaves: Sequence[tuple[Sequence[int], str]]) -> bool:
-    """Whether one of these tensors, by shape and dtype, may hold for each row of another, along
-    some axis, the index of one of its values, as targets of a loss do."""
+    """Return whether one of these tensors, given by shape and dtype, may index one value in each
+    row of another along some axis, as the targets of a loss do."""
     return bool(
         [
             axis
@@ -135,7 +136,7 @@ def names(leaves: Sequence[tuple[Sequence[int], str]]) -> bool:
 
 
 def _named_axes(shape: Sequence[int], other: Sequence[int]) -> list[int]:
-    """The axes without which the first shape is the second one."""
+    """Return the axes whose removal turns the first shape into the second."""
     shape, other = list(shape), list(other)
     return [
         axis
@@ -146,9 +147,9 @@ def _named_axes(shape: Sequence[int], other: Sequence[int]) -> list[int]:
 
 
 def _raise_targets(inputs: list[Any], generator: Any) -> list[Any]:
-    """A model that has learned gives the target the most: the loss is small, and decided to a part
-    of itself by the sum of all the others, which a loss of a dozen in 16 bits hides. Indices out of
-    range, of rows that do not count, change nothing."""
+    """Raise the values that integer inputs index, as a trained model does for its targets. The loss
+    is then small, and the sum over all other values decides it noticeably, which a loss of about 12
+    in 16 bits would hide. Indices out of range, of rows that do not count, are ignored."""
     import torch
 
     results = list(inputs)
@@ -181,6 +182,6 @@ def _raise_targets(inputs: list[Any], generator: Any) -> list[Any]:
 
 
 def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether one element is several, as in an expanded tensor or in windows."""
+    """Return whether elements share memory, as in an expanded tensor or in sliding windows."""
     reach = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
     return math.prod(shape) > 1 + reach

@@ -1,4 +1,4 @@
-"""How each input family changes the values of one tensor, in place or anew."""
+"""The change of one tensor's values by each input family, in place or as new values."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 SHIFT = 20.0  # standard deviations
-# elements that are raised, at most, and to how many times the largest
+# the most elements that are raised, and their factor on the largest value
 FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}
-NARROWEST, WIDEST = 0.2, 0.8  # of the range of all values, a moved slice
-MOVED_SHARE = 0.7  # of the slices
+NARROWEST, WIDEST = 0.2, 0.8  # the width of a moved slice, as a share of the range of all values
+MOVED_SHARE = 0.7  # the share of slices that are moved
 
 
 def draw(generator: Any) -> float:
-    """A number of 0 to 1."""
+    """Draw a number from 0 to 1."""
     import torch
 
     return float(torch.rand(1, generator=generator, device=generator.device))
 
 
 def pick(count: int, generator: Any) -> int:
-    """One of so many numbers from 0 on."""
+    """Draw an index below `count`."""
     return min(int(draw(generator) * count), count - 1)
 
 
@@ -44,15 +44,16 @@ def _negative(values: Any, generator: Any) -> Any:
 def _spike(values: Any, generator: Any) -> Any:
     flat, largest = values.view(-1), float(values.float().abs().max()) or 1
     flat[pick(values.numel(), generator)] += 100 * largest
-    # unequal, so that a sum does not cancel
+    # a different size, so that the two do not cancel in a sum
     flat[pick(values.numel(), generator)] -= 70 * largest
     return values
 
 
 def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> Any:
-    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row
-    does not show by its beginning. All have one sign: where large ones cancel, honest roundings are
-    large beside what is left (5 of 6,000 draws of sums over rows of 64)."""
+    """Raise a few random elements. A candidate that reads only a sample, or the start of a row,
+    misses some, and its error exceeds what 16 bits allow. All get one sign: where large values
+    cancel, honest rounding errors are large compared with the sum (seen in 5 of 6,000 draws of sums
+    over rows of 64)."""
     import torch
 
     flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
@@ -68,14 +69,14 @@ def _raise(values: Any, generator: Any) -> Any:
 
 
 def _move_slices(values: Any, generator: Any) -> Any:
-    """Whoever knows beforehand what an average or a spread of plain inputs is has other ones here,
-    whichever axes they are taken over. A slice is made narrower and put elsewhere in the range of
-    all values, which may be all that the task bears."""
+    """Change averages and spreads along some axes, so that a candidate cannot assume those of plain
+    inputs. Slices are narrowed and shifted within the range of all values, since the task may
+    accept no others."""
     import torch
 
     axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
     moved_axes = [axis for axis in axes if draw(generator) < 0.5] or axes[:1]
-    if axes and len(moved_axes) == len(axes):  # such a slice would be one value
+    if axes and len(moved_axes) == len(axes):  # otherwise a slice would be a single value
         moved_axes.pop(pick(len(axes), generator))
     shape = [extent if axis in moved_axes else 1 for axis, extent in enumerate(values.shape)]
 
@@ -111,8 +112,8 @@ def _ties(values: Any, generator: Any) -> Any:
 
     flat = values.view(-1)
     random = flat[torch.randint(flat.numel(), (2,), generator=generator, device=flat.device)]
-    # the ends of the range among them: of levels that lie close together by chance, differences
-    # lose what honest sums round
+    # the ends of the range are among the levels: if all happened to lie close together, differences
+    # would be as small as honest rounding errors
     levels = torch.cat([flat[flat.argmin()][None], flat[flat.argmax()][None], random])
     return levels[torch.randint(4, (flat.numel(),), generator=generator, device=flat.device)].view(
         values.shape
@@ -156,7 +157,8 @@ def change_mask(values: Any, family: str) -> None:
 
 
 def change_integers(values: Any, family: str, generator: Any) -> Any:
-    """The same integers in another order, some of them more often than others."""
+    """Return integers of the original in another order, depending on the family with
+    repetitions."""
     import torch
 
     flat = values.view(-1)

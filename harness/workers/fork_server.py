@@ -1,5 +1,5 @@
-"""Holds an interpreter with torch imported and forks confined workers from it. It never sees a task
-or a candidate."""
+"""The fork server: an interpreter with torch imported, from which confined workers are forked. It
+never reads a task or a candidate."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _KINDS = {
 
 
 def main(fd: int, preload: list[str], compiled_folder: str) -> None:
-    """Serve until the judge closes the socket. Each request: {"kind", "confinement", "scratch"}
-    with descriptors worker socket, log, status pipe, text buffer; the answer is {"pid"}.
-    compiled_folder: see compile_cache.warm_up, "" without."""
+    """Serve until the judge closes the socket. Each request is {"kind", "confinement", "scratch"}
+    with descriptors of worker socket, log, status pipe and text buffer; the answer is {"pid"}.
+    compiled_folder: see compile_cache.warm_up, "" for none."""
     sock = socket.socket(fileno=fd)
     for name in preload:
         __import__(name)
@@ -62,13 +62,13 @@ def main(fd: int, preload: list[str], compiled_folder: str) -> None:
 
 
 def _warm() -> None:
-    """Touch what every candidate needs, so that each child starts with it; the process must stay
+    """Load what every candidate needs, so that each child starts with it. The process must stay
     single-threaded."""
     import torch
 
     torch.set_num_threads(1)
     with operators.Recorder():  # imports torch._dynamo behind the scenes, which takes half a second
-        # torch then knows the processor, of which a candidate's /proc may say nothing
+        # makes torch detect the processor, which a candidate's /proc may not show
         torch.nn.Linear(2, 2)(torch.ones(1, 2))
 
 
@@ -81,7 +81,7 @@ def _reap() -> None:
 
 
 def _child(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
-    """Never returns."""
+    """Confine the child and serve one worker; never returns."""
     worker, log, status, text = fds
     try:
         signal.set_wakeup_fd(-1)

@@ -1,11 +1,11 @@
-"""Calls one by one: the judge hands over the inputs of a call when it holds the outputs of the one
-before.
+"""Calls one by one: the judge supplies the inputs of a call only when it holds the outputs of the
+previous one.
 
-Orders stand in a gate that both sides see. There are two ways for inputs and outputs. Short calls
-get them as one packet and answer with one: a packet is there at once and whole, and is a copy when
-it is sent. For others inputs appear in memory that the worker can only read, an event wakes the
-worker, which sleeps in between, and it says where its outputs lie, for the judge to read them
-there.
+Orders are written to a gate, memory that both sides share. Inputs and outputs travel in one of two
+ways. Short calls receive their inputs as one packet and answer with one: a packet arrives at once
+and complete, and is a copy. For other calls, inputs appear in memory that the worker can only read,
+an event wakes the sleeping worker, and it reports where its outputs are, so that the judge reads
+them in place.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ from .call_form import CallForm, Forms, form_error, spread_bytes
 from .gate_links import Link
 from .modules import LoadError
 
-# a call; one that does nothing; give outputs up, but for those that are named; the last
+# make a call; make an empty call; release outputs except those named; end
 CALL, NOTHING, FORGET, END = 1, 2, 4, 5
-# 64-bit words; the worker writes the last two
+# indices of 64-bit words; the worker writes the last two
 _ORDER, _NUMBER, _VALUES, _DONE, _SHARE = 0, 1, 2, 8, 9
-# where outputs are described, and words for each: address, bytes, dimensions, strides in elements
+# the first word of the outputs, and words per output: address, bytes, dimensions, strides in
+# elements
 _OUTPUTS, _WORDS = 16, 16
-# of the number that goes with FORGET: calls whose outputs are held on to, a bit for each, and above
-# them the place among those held before that they take
+# low bits of the number that goes with FORGET: one for each call whose outputs are kept; the bits
+# above are the index among the outputs kept before that they replace
 CALL_BITS = 32
 MOST_DIMENSIONS = _WORDS - 3
-TEXT_BYTES = PLAIN_BYTES  # of inputs that are no tensors, as JSON
-# times the bytes of an output that lie between its first and last element; others are copied
+TEXT_BYTES = PLAIN_BYTES  # the most bytes of inputs that are not tensors, as JSON
+# the most bytes from an output's first to last element, as a multiple of its own bytes; outputs
+# that are spread wider are copied
 MOST_SPREAD = 4
-PACKET_BYTES = 64 << 10  # of inputs, and of outputs, that fit into a packet
+PACKET_BYTES = 64 << 10  # the most bytes of inputs, and of outputs, that are sent in a packet
 
 
 def gate_bytes(outputs: int) -> int:
-    """Of the gate's memory."""
+    """Return the size of the gate's memory."""
     return 8 * (_OUTPUTS + _WORDS * outputs) + TEXT_BYTES
 
 
 def plain_text(layout: Layout, worker_layout: Layout) -> bytes:
-    """What a call's inputs are besides its tensors, as JSON: nothing where that is as in the layout
-    that the worker has, values alone where these differ. Texts are compared, since 1 == True and
-    0.0 == -0.0."""
+    """Return a call's inputs besides tensors, as JSON: nothing where they equal those in the
+    worker's layout, and only the values where just these differ. Texts are compared, since 1 ==
+    True and 0.0 == -0.0."""
     if layout is worker_layout:
         return b""
     (form, values), (worker_form, worker_values) = (
@@ -67,8 +69,8 @@ def _form_and_values(layout: Layout) -> tuple[str, str]:
 
 
 class Gate:
-    """One side's view. Both can write all of it: a wrong word gives the worker inputs that are not
-    there, or the judge outputs that are not."""
+    """One side's view of the gate. Both sides can write everything; the worst that a wrong word
+    does is to name inputs or outputs that do not exist."""
 
     def __init__(self, fd: int, outputs: int) -> None:
         self._memory = memoryview(memory_files.map_shared(fd, gate_bytes(outputs)))
@@ -78,23 +80,23 @@ class Gate:
     # ---- the judge's side
 
     def order(self, order: int, number: int, plain: bytes) -> None:
-        """What to do next, with which model or call. plain: see plain_text."""
+        """Write the next order and the number of its model or call. plain: see plain_text."""
         self._text[: len(plain)] = plain
         self._words[_ORDER], self._words[_NUMBER], self._words[_VALUES] = order, number, len(plain)
 
     @property
     def done(self) -> int:
-        """Orders that were followed."""
+        """The number of orders completed."""
         return self._words[_DONE]
 
     @property
     def share_ns(self) -> int:
-        """Of the last order NOTHING: what passed inside the worker."""
+        """The time that the last order NOTHING took inside the worker."""
         return self._words[_SHARE]
 
     def output(self, number: int) -> tuple[int, int, list[int] | None]:
-        """Of an output of the last call: its address, the bytes from its first to its last element
-        and, unless it is contiguous, its strides in elements."""
+        """Return for an output of the last call its address, the bytes from its first to its last
+        element and, unless it is contiguous, its strides in elements."""
         address, size, dimensions, *strides = self._words[
             _OUTPUTS + _WORDS * number : _OUTPUTS + _WORDS * (number + 1)
         ]
@@ -103,7 +105,7 @@ class Gate:
     # ---- the worker's side
 
     def serve(self, link: Link, models: list[Callable[[Any], list[Any]]], task: CallForm) -> None:
-        """Follow orders until the last. models: by number."""
+        """Execute orders until END. models: by number."""
         words, layout, outputs = self._words, task.layout, task.outputs
         recent, retained = list[Any](), list[Any]()  # outputs of calls, with copies of them
         usual, nothing = buffers.build(layout, link.memory), task.nothing()
@@ -133,7 +135,7 @@ class Gate:
             gc.enable()
 
     def _read_plain(self, layout: Layout, memory: Any) -> Any:
-        """Inputs with the values that stand in the gate for what is no tensor."""
+        """Build the inputs with the values that are in the gate besides tensors."""
         message = json.loads(bytes(self._text[: self._words[_VALUES]]))
         if isinstance(message, dict):
             return buffers.build(with_plain_values(layout, message), memory)
@@ -142,7 +144,7 @@ class Gate:
         return buffers.build({**layout, "leaves": leaves}, memory)
 
     def _show(self, results: list[Any], outputs: Forms, link: Link) -> list[Any]:
-        """Say where outputs lie. What lies there, where that is a copy."""
+        """Write the places of the outputs to the gate. Returns the copies that had to be made."""
         if len(results) != len(outputs):
             raise LoadError("structure", f"{len(results)} outputs instead of {len(outputs)}")
         words, start, copies = self._words, _OUTPUTS, []
@@ -161,7 +163,8 @@ class Gate:
         return copies
 
     def _spread(self, start: int, tensor: Any, copies: list[Any]) -> tuple[Any, int]:
-        """An output with gaps, and the bytes that it takes; copied where they are many."""
+        """Return an output with gaps and the bytes that it spans; a copy where they are too
+        many."""
         size = spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
         if size > MOST_SPREAD * tensor.nbytes or tensor.dim() > MOST_DIMENSIONS:
             tensor = tensor.contiguous()

@@ -1,4 +1,4 @@
-"""How a worker learns of an order in the gate, and answers: by packets, or woken by an event."""
+"""The links by which a worker learns of an order in the gate and answers: packets, or an event."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Message(ctypes.Structure):
 
     @classmethod
     def of(cls, count: int) -> Message:
-        """With so many parts, still empty."""
+        """Create a message of `count` empty parts."""
         return cls(parts=(Part * max(1, count))(), count=count)
 
 
 class Link(ABC):
-    """How a worker learns of an order, and answers. memory: where inputs are. parts: of the outputs
-    that were shown."""
+    """How a worker learns of an order and answers. memory: of the inputs. parts: one for each
+    output."""
 
     def __init__(self, memory: Any, outputs: int) -> None:
         self.memory, self._out = memory, Message.of(outputs)
@@ -47,20 +47,20 @@ class Link(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Until there is an order."""
+        """Wait for an order."""
 
     @abstractmethod
     def answer(self, *, whole: bool) -> None:
-        """The order was followed. whole: outputs were shown."""
+        """Report that the order is complete. whole: with its outputs."""
 
     def holds(self, tensor: Any) -> bool:
-        """Whether a tensor lies in the memory of the inputs, which change once the call is over."""
+        """Return whether a tensor lies in the inputs' memory, which changes after the call."""
         return bool(self._start <= tensor.data_ptr() < self._end)
 
 
 class Asleep(Link):
-    """Woken by an event; inputs lie in memory that shows what the judge writes. The gate itself
-    says that an order was followed."""
+    """A link whose worker sleeps until an event. Inputs are in memory that the judge writes. The
+    gate itself shows that an order is complete."""
 
     def __init__(self, table: int, wake: int, outputs: int) -> None:
         super().__init__(memory_files.map_read_only(table), outputs)
@@ -70,11 +70,11 @@ class Asleep(Link):
         os.read(self._wake, 8)
 
     def answer(self, *, whole: bool) -> None:
-        """The judge looks at the gate."""
+        """Do nothing: the judge reads the gate."""
 
 
 class Packets(Link):
-    """Looks for a packet again and again, so that the core stays as it is."""
+    """A link by packets. It polls, so that the core stays awake."""
 
     def __init__(self, socket: int, layout: Layout, outputs: int) -> None:
         memory = bytearray(int(layout["bytes"]))

@@ -1,5 +1,5 @@
-"""Guarded memory: bytes between pages that nobody may touch, on a CPU, or between margins that are
-looked at afterwards, on a device; filled with a pattern until something is written."""
+"""Guarded memory: bytes between inaccessible pages on a CPU, or between margins that are checked
+afterwards on a device. It is filled with a pattern until it is written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..wire.layouts import LINE
 from ..wire.memory_files import PAGE
 from .memory_faults import protect
 
-FRESH = buffers.FILL  # of every byte that nobody has written
+FRESH = buffers.FILL  # every byte that has not been written
 MARGIN = 16384  # bytes on each side of a tensor on a device
-MOST_UNUSED_BYTES = 1 << 30  # between two bursts
+MOST_UNUSED_BYTES = 1 << 30  # the most that is kept between two bursts
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class _GuardedMemory:
 
     @property
     def references(self) -> int:
-        """Of this object and of the tensors that lie in the memory."""
+        """The number of references to the memory, by this object and by tensors in it."""
         return sys.getrefcount(self.memory)
 
 
@@ -37,10 +37,10 @@ _UNUSED = _GuardedMemory(PAGE, mmap.mmap(-1, PAGE), 0).references
 
 
 def host_bytes(nbytes: int) -> tuple[Any, int]:
-    """The readable bytes of a mapping between two protected pages, and where in them a tensor
-    starts so that it ends at the second one (up to its alignment). A mapping of this size that no
-    tensor uses any more serves again: fresh pages cost ten times what the kernel takes to fill
-    them (seen with 64 MiB)."""
+    """Return the accessible bytes of a mapping between two protected pages, and the start of a
+    tensor in them that ends at the second page (up to its alignment). A mapping of this size that
+    no tensor uses any more is reused: getting fresh pages takes ten times as long as filling them
+    (seen with 64 MiB)."""
     import torch
 
     slack = -nbytes % LINE
@@ -66,8 +66,8 @@ def host_bytes(nbytes: int) -> tuple[Any, int]:
 
 
 def protect_unused() -> None:
-    """Forbid touching memory that no tensor uses, until it serves again: a pointer that a kernel
-    has kept shows. Where there is much of it, give it back."""
+    """Forbid access to memory that no tensor uses until it is reused, which reveals a kernel that
+    has kept a pointer. Too much unused memory is released instead."""
     unused = [m for m in _mappings if m.references == _UNUSED]
     if sum(m.inner for m in unused) > MOST_UNUSED_BYTES:
         _mappings[:] = [m for m in _mappings if m.references != _UNUSED]
@@ -77,12 +77,12 @@ def protect_unused() -> None:
 
 
 def release() -> None:
-    """Give back the memory that is kept for tensors of the same size."""
+    """Release the memory that is kept for reuse."""
     _mappings.clear()
 
 
 def device_bytes(nbytes: int, device: Any) -> tuple[Any, int]:
-    """Bytes of a device with a margin on each side, and where in them a tensor starts."""
+    """Return bytes on a device with a margin on each side, and the start of a tensor in them."""
     import torch
 
     return torch.full(

@@ -1,7 +1,8 @@
-"""Watch tensors and what lies around them, in the runs that check a candidate.
+"""Guards that watch tensors and the memory around them, in the runs that check a candidate.
 
-What `forward` allocates through the framework lies in guarded memory, and so do copies of inputs on
-a device. What C++ allocates by itself is not seen here; malloc's own pattern covers it.
+Tensors that `forward` allocates through the framework are put into guarded memory, and so are
+copies of inputs on a device. Allocations made by C++ itself are not seen here; malloc's own pattern
+covers them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..wire.nesting import map_tensors, tensors_of
 from . import guarded_memory, memory_faults, modules, placement
 from .guarded_memory import FRESH
 
-MOST_BYTES = 2 << 30  # in one burst; beyond it allocations are the framework's own again
+MOST_BYTES = 2 << 30  # guarded in one burst; further allocations are the framework's own
 _FACTORIES = """
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like
     new_zeros ones ones_like new_ones full full_like new_full clone
@@ -24,14 +25,15 @@ _GUARDED = frozenset(_FACTORIES.split())
 
 
 class Guard:
-    """Watches the allocations inside the `with` block; `check` afterwards, while they are held."""
+    """Watches the allocations inside the `with` block. Call `check` afterwards, while they are
+    still held."""
 
     def __init__(self) -> None:
-        # label, the bytes around and of the tensor, its start and end in them
+        # label, the bytes of the tensor with its margins, its start and end in them
         self._surroundings: list[tuple[str, Any, int, int]] = []
-        # label, an input's elements on the device, and what they have to be
+        # label, an input's elements on the device, and their original values
         self._inputs: list[tuple[str, Any, Any]] = []
-        self.input_addresses: set[int] = set()  # where inputs lie, which nobody may give more room
+        self.input_addresses: set[int] = set()  # of the inputs' storages, which may not grow
         self._bytes = 0
         self._mode: Any = None
 
@@ -61,8 +63,8 @@ class Guard:
         self._mode.__exit__(*details)
 
     def _allocate(self, name: str, make: Callable[..., Any], empty: bool) -> Any:
-        """What `make` makes, in guarded memory. empty: its bytes are nobody's yet and lie on the
-        host, so that its description is enough."""
+        """Return the tensor that `make` creates, but in guarded memory. empty: it is an
+        uninitialized host tensor, so only its description is needed."""
         import torch
 
         model = make(device="meta") if empty else make()
@@ -89,12 +91,11 @@ class Guard:
     def _give_room(
         self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], moves: Sequence[Any] = ()
     ) -> Any:
-        """What an operator returns that may give a watched tensor more room, as `resize_` does or
-        one that is told where its result goes: it lies in memory of the framework's own then.
-        moves: tensors that already do."""
+        """Run an operator that may enlarge a watched tensor, as `resize_` or an `out=` argument
+        does. Such a tensor is moved to the framework's own memory. moves: tensors already moved."""
         try:
             return func(*args, **kwargs)
-        except RuntimeError:  # shape and strides are the new ones by now
+        except RuntimeError:  # the tensor already has its new shape and strides
             short = next((t for t in tensors_of([args, kwargs]) if self._may_grow(t)), None)
             if short is None or any(short is each for each in moves):
                 raise
@@ -113,15 +114,15 @@ class Guard:
         elements: Any = None,
         original: Any = None,
     ) -> None:
-        """Look at the surroundings of these bytes later and, where an original is given, whether
-        the elements still equal it."""
+        """Have `check` look at the memory around these bytes and, where an original is given,
+        compare the elements with it."""
         self._surroundings.append((label, around, start, end))
         if original is not None:
             self._inputs.append((label, elements, original))
 
     def check(self) -> None:
-        """Let go of the memory. Raises LoadError("out_of_bounds") or LoadError("input_mutation")
-        naming the tensor."""
+        """Check and release the memory. Raises LoadError("out_of_bounds") or
+        LoadError("input_mutation") naming the tensor."""
         for label, around, start, end in self._surroundings:
             for side, margin in (("before", around[:start]), ("after", around[end:])):
                 if margin.numel() and bool((margin != FRESH).any()):
@@ -141,8 +142,8 @@ class Guard:
 
 
 def guard_inputs(value: Any, device: str, guard: Guard) -> Any:
-    """The input set on the device, with every tensor watched under its number; on a CPU it stays
-    where it is mapped."""
+    """Return the input set on the device, with every tensor watched under its number. On a CPU the
+    tensors stay where they are mapped."""
     number = 0
 
     def guarded(tensor: Any) -> Any:
@@ -160,12 +161,12 @@ def guard_inputs(value: Any, device: str, guard: Guard) -> Any:
 
 
 def _copy_to_device(label: str, tensor: Any, device: str, guard: Guard) -> Any:
-    """A copy of an input on a device, between margins; its layout is kept."""
+    """Copy an input to a device, between margins and with its layout."""
     import torch
 
     count = span(tensor.shape, tensor.stride())
     nbytes = count * tensor.element_size()
-    # a large one stays in the window, where nobody can write to it
+    # a large input stays in the window, which is read-only
     if count == 0 or (tensor.is_cuda and nbytes > MOST_BYTES):
         return tensor.to(device)
     around, start = guarded_memory.device_bytes(nbytes, torch.device(device))
@@ -183,21 +184,21 @@ def _describe(tensor: Any) -> str:
 
 
 def _as_fresh_storage(flat: Any) -> Any:
-    """The same bytes with a storage that they are all of, as that of a fresh tensor is: views that
-    count from its start, and what needs more room, find there what they find in plain torch. On a
-    device they are left as they are: nobody has tried it there."""
+    """Return the bytes as a tensor with a storage of exactly these bytes, as a new tensor has.
+    Views by offsets from the storage's start, and operators that enlarge it, then behave as in
+    plain torch. On a device the tensor is left unchanged, since this is untested there."""
     import torch
 
     return torch.utils.dlpack.from_dlpack(flat) if flat.is_cpu else flat
 
 
 def _storage_address(tensor: Any) -> int:
-    """The address at which its storage begins."""
+    """Return the address of a tensor's storage."""
     return int(tensor.untyped_storage().data_ptr())
 
 
 def _is_short(tensor: Any) -> bool:
-    """Whether the storage ends before the tensor."""
+    """Return whether the storage ends before the tensor does."""
     import torch
 
     plain = isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided
@@ -207,7 +208,7 @@ def _is_short(tensor: Any) -> bool:
 
 
 def _move(tensor: Any) -> None:
-    """To a storage in which it has room, with what the one before holds."""
+    """Move a tensor to a storage that is large enough, and copy the contents of the old one."""
     import torch
 
     before = tensor.untyped_storage()
@@ -219,14 +220,14 @@ def _move(tensor: Any) -> None:
 
 
 def _end_in_storage(tensor: Any) -> int:
-    """Bytes from the start of its storage to the end of a tensor."""
+    """Return the bytes from the start of its storage to the end of a tensor."""
     return int(
         (tensor.storage_offset() + span(tensor.shape, tensor.stride())) * tensor.element_size()
     )
 
 
 def _same_bytes(one: Any, other: Any) -> bool:
-    """Of a flat tensor on a device, and one there or on the host."""
+    """Compare a flat tensor on a device with one on the device or on the host."""
     import torch
 
     if other.device.type == "cpu":
@@ -235,7 +236,7 @@ def _same_bytes(one: Any, other: Any) -> bool:
 
 
 def _is_empty_on_host(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether a call makes an empty tensor in plain host memory."""
+    """Return whether a call creates an uninitialized tensor in plain host memory."""
     if "empty" not in name or kwargs.get("pin_memory"):
         return False
     import torch
@@ -249,5 +250,5 @@ def _is_empty_on_host(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
 
 
 def _bytes_of(flat: Any) -> bytes:
-    """The bytes of a flat CPU tensor."""
+    """Return the bytes of a flat CPU tensor."""
     return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())

@@ -1,4 +1,4 @@
-"""The reference in high precision: its model in float64, where it can run so."""
+"""The reference in high precision: its model in float64, where it can run in it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from . import model_calls
 
 
 def double_model(model: Any) -> Any:
-    """A copy in float64; a plain function as it is: its inputs decide."""
+    """Return a copy of the model in float64. A plain function is returned itself: its inputs decide
+    the precision."""
     return copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
 
 
 def to_double(inputs: list[Any]) -> Any:
-    """Floating tensors in float64, however deep they stand, and all else as it is."""
+    """Convert floating tensors to float64, also in nested containers; keep everything else."""
     return map_tensors(inputs, lambda t: t.double() if t.is_floating_point() else t)
 
 
 def precise_model(model: Any, upstream: list[int], inputs: list[Any]) -> tuple[Any, bool]:
-    """The model in float64, if it can run so, and whether it can."""
+    """Return the model in float64 if it can run in it, and whether it can."""
     try:
         precise = double_model(model)
         model_calls.forward(precise, upstream)(to_double(inputs))

@@ -1,5 +1,5 @@
-"""What every worker that runs a model does: answer commands, run bursts over given inputs, hand
-outputs back as bytes.
+"""The common part of every worker that runs a model: it answers commands, runs bursts over given
+inputs, and returns outputs as bytes.
 
 Baseline and candidate run through exactly this code, so that its overhead is the same on both sides
 of a comparison.
@@ -45,12 +45,12 @@ class Host(ShownHost):
         self._sequence = 0
         self._clocks: dict[str, placement.HostClock | placement.DeviceClock] = {}
         self.prepared: dict[str, PreparedModel] = {}
-        # whether this worker checks what is written around tensors; never while something is timed
+        # whether this worker checks for writes around tensors; never during timing
         self.guarded = False
-        self._hole_filling = contextlib.ExitStack()  # what fills its holes while a block is timed
+        self._hole_filling = contextlib.ExitStack()  # fills the heap's holes during a timed block
 
     def serve(self) -> None:
-        """Returns when the judge closes the socket."""
+        """Serve until the judge closes the socket."""
         while True:
             try:
                 command, fds = frames.receive(self._sock)
@@ -82,7 +82,7 @@ class Host(ShownHost):
         )
 
     def send_allocation(self, address: int, nbytes: int, fd: int) -> None:
-        """Hand over an allocation of this process's device memory."""
+        """Share an allocation of this process's device memory."""
         socket.send_fds(
             self._sock,
             [frames.Reply(frames.MEMORY, self._sequence, 0, (address, nbytes)).pack()],
@@ -101,7 +101,7 @@ class Host(ShownHost):
         )
 
     def put(self, text: str) -> int:
-        """Leave text for the judge; the number of bytes that fitted."""
+        """Write text to the buffer for the judge. Returns the number of bytes that fitted."""
         data = text.encode(errors="replace")[: frames.TEXT_BYTES]
         self._text[: len(data)] = data
         return len(data)
@@ -115,11 +115,11 @@ class Host(ShownHost):
     def on_threads(self, fds: list[int], count: int, cpus: list[int]) -> None:
         """Pin this process and set torch's thread count."""
         if cpus:
-            os.sched_setaffinity(0, cpus)  # first: threads stay where they are started
+            os.sched_setaffinity(0, cpus)  # first: threads inherit the affinity at their start
         placement.use_threads(count)
 
     def on_arrive(self, fds: list[int], device: str) -> None:
-        """Have a context on the device."""
+        """Create a context on the device."""
         import torch
 
         torch.zeros(1, device=device)
@@ -134,11 +134,11 @@ class Host(ShownHost):
         record: bool = False,
         queue_ns: int = 0,
     ) -> tuple[Any, tuple[int, ...]]:
-        """Say READY, receive the input sets with the start signal, call the model once for each
-        entry of `order`, copy the outputs to their slots. sets: of each the number of its file,
-        where it starts there, the number of its layout. queue_ns: how long a device waits for its
-        launches to be queued, at least. values: nanoseconds, minor faults, major faults,
-        involuntary context switches of the calls alone."""
+        """Reply READY, receive the input sets with the start signal, call the model once for each
+        entry of `order`, and copy the outputs to their slots. sets: for each the index of its file,
+        its start in the file, the index of its layout. queue_ns: the least time that a device waits
+        for its launches to be queued. values: nanoseconds, minor faults, major faults, involuntary
+        context switches of the calls alone, and nanoseconds until all calls were queued."""
         model = self.prepared[key]
         slots, clock = model.views(len(order)), self.clock(model.device)
         recorder = operators.Recorder() if record else None
@@ -179,10 +179,10 @@ class Host(ShownHost):
         first: bool,
         last: bool,
     ) -> None:
-        """Say READY, then make calls one by one as the judge orders. Descriptors: the gate and, for
-        packets, their socket; or the memory in which inputs appear and the event that wakes.
-        touched: size and count, see heap.without_holes. first, last: whether this is that command
-        of a timed block, all of which find the same heap."""
+        """Reply READY, then make calls one by one as the judge orders. Descriptors: the gate, then
+        the socket for packets, or the memory in which inputs appear and the event that wakes the
+        worker. touched: size and count, see heap.without_holes. first, last: whether this command
+        is the first or last of a timed block; all commands of a block get the same heap."""
         import torch
 
         models = [self.prepared[key].call for key in keys]
@@ -195,7 +195,7 @@ class Host(ShownHost):
         )
         orders = gate.Gate(fds[0], count)
         if first:
-            self._hole_filling.close()  # a block before may have ended early
+            self._hole_filling.close()  # the previous block may have ended early
             self._hole_filling.enter_context(heap.without_holes(*touched))
         with torch.set_grad_enabled(bool(upstream)):
             self.reply(frames.READY)
@@ -204,20 +204,20 @@ class Host(ShownHost):
             self._hole_filling.close()
 
     def on_drop(self, fds: list[int], key: str) -> None:
-        """Forget a case's model and slots, and the memory that was kept for its tensors."""
+        """Forget a case's model and slots, and release the memory kept for its tensors."""
         self.prepared.pop(key, None)
         guarded_memory.release()
 
     def on_pack(self, fds: list[int]) -> dict[str, int]:
-        """Hand over what was compiled so far."""
+        """Write the caches of what was compiled so far to the descriptor."""
         return {"bytes": compile_cache.pack(fds[0])}
 
     def on_hot(
         self, fds: list[int], key: str, layout: Layout, base: int, calls: int, queue_ns: int
     ) -> tuple[Any, tuple[int, ...]]:
-        """Call the model over and over on one input set, whose outputs nobody sees. values:
-        nanoseconds of all calls with warm caches, of all calls when each is waited for, and what an
-        exported package takes to find its kernel for them (0 for others)."""
+        """Call the model repeatedly on one input set and discard the outputs. values: nanoseconds
+        of all calls with warm caches, of all calls when each is waited for, and of an exported
+        package's choice of its kernel in all calls (0 for others)."""
         model = self.prepared[key]
         clock = self.clock(model.device)
         if fds:
@@ -243,7 +243,7 @@ def _inputs(
     device: str,
     guard: guards.Guard | None,
 ) -> list[Any]:
-    """Input sets where the model wants them."""
+    """Build the input sets on the model's device."""
     if guard is None:
         maps = [memory_files.map_private(fd) for fd in files]
         return [

@@ -1,4 +1,4 @@
-"""A task as the reference worker keeps it: cases with their models, and how inputs are drawn."""
+"""A task in the reference worker: its cases with their models, and the drawing of inputs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ CALL = "Model(*get_init_inputs())(*get_inputs())"
 
 @dataclass
 class LiveCase:
-    """The model in the working dtype and in double precision, its initial state, the
-    outputs' layout, the outputs from which gradients flow back, the inputs' specs. memory: see
-    tensor_relations, for the numbers and texts `values` among the inputs, for any where the model
-    looks at what is in tensors. begins: at which byte of a line of memory each input begins."""
+    """One case with its model in the working dtype and in double precision.
+
+    upstream: the outputs from which gradients flow back. specs: of the inputs. memory: see
+    tensor_relations.memory; valid for the inputs besides tensors that `values` describes, unless
+    `looks`. looks: the model reads values of tensors in Python. begins: the byte of a line of
+    memory at which each input begins.
+    """
 
     spec: CaseSpec
     model: Callable[..., Any]
@@ -31,7 +34,7 @@ class LiveCase:
     init: Any
     initial_state: dict[str, Any]
     outputs: Layout
-    # False where the reference cannot run in float64: its own dtype is then the best there is
+    # False where the reference cannot run in float64; its own dtype is then used
     doubled: bool
     upstream: Sequence[int] = ()
     specs: list[Any] = field(default_factory=list)
@@ -41,14 +44,14 @@ class LiveCase:
     begins: Sequence[int] = ()
 
     def set_state(self, values: list[Any]) -> None:
-        """Set the parameters of both models, on the device where these are."""
+        """Set the parameters of both models, on their device."""
         modules.copy_state(modules.state(self.model), values)
         modules.copy_state(modules.state(self.precise), values)
 
 
 class LiveTask:
-    """A loaded task on a device. cpus: for preparation; timing uses one. cases: those that were
-    constructed, by name. draw_device: where inputs are drawn."""
+    """A loaded task on a device. cpus: the cores for preparation; timing uses one. cases: those
+    constructed so far, by name. draw_device: where inputs are drawn."""
 
     def __init__(self, file: TaskFile, device: str, cpus: int) -> None:
         self.file, self.lines, self.device, self.cpus = file, file.lines, device, cpus
@@ -57,7 +60,7 @@ class LiveTask:
         self._threads_are_used = False
 
     def construct(self, name: str, seed: int) -> tuple[CaseSpec, Any, Any]:
-        """A case, the arguments of its constructor, and the model on the device."""
+        """Return a case, the arguments of its constructor, and its new model on the device."""
         spec = self._spec(name)
         with self.all_threads():
             init = self.file.init_inputs(spec)
@@ -72,8 +75,8 @@ class LiveTask:
         return spec, init, model.to(self.device) if hasattr(model, "to") else model
 
     def baseline(self, case: LiveCase, name: str) -> tuple[Any, dict[str, Any]]:
-        """A baseline's model, and its tensors that take the reference's state where they are its
-        own."""
+        """Return a baseline's model, and its own tensors that take the reference's state, {} where
+        it shares the reference's."""
         import torch
 
         if name == "eager":
@@ -100,30 +103,30 @@ class LiveTask:
         return model, targets
 
     def is_finite(self, case: LiveCase, seed: int) -> bool:
-        """Whether the reference gives finite results with the parameters that it has now."""
+        """Return whether the reference gives finite results with its present parameters."""
         inputs = placement.move(self.draw(case.spec, seed), self.device)
         try:
             outputs = model_calls.forward(case.model, ())(inputs)
             return all(bool(t.isfinite().all()) for t in outputs)
-        except Exception:  # the task's own code, with integers in places that it may not expect
+        except Exception:  # the task's own code may not expect permuted integers in its state
             return False
 
     def draw(self, spec: CaseSpec, seed: int) -> list[Any]:
-        """What get_inputs gives for a case, from a seed."""
+        """Return the inputs that get_inputs gives for a case with a seed."""
         import torch
 
         torch.manual_seed(seed)
         random.seed(seed)
-        # a task may draw with it; torch loads it where it is installed
+        # a task may draw with numpy, which torch loads where it is installed
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed % (1 << 32))
         if placement.is_host(self.draw_device):
-            return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
+            return list(placement.move(self.file.inputs(spec), "cpu"))  # sent as bytes
         with torch.device(self.draw_device):
             return list(placement.move(self.file.inputs(spec), self.draw_device))
 
     def draw_upstream(self, case: LiveCase, seed: int) -> list[Any]:
-        """Gradients with respect to the outputs from which they flow back."""
+        """Draw gradients with respect to the outputs from which gradients flow back."""
         import torch
 
         roots = [case.outputs["leaves"][number] for number in case.upstream]
@@ -134,9 +137,9 @@ class LiveTask:
         )
 
     def draws_on_device(self, name: str, seed: int) -> bool:
-        """Whether get_inputs can be called with the device as its default: a task may have a
-        generator of the host's. What it gives on the host is known without drawing where it bears
-        tensors that hold nothing: a host takes 20 s for 8 GiB."""
+        """Return whether get_inputs gives the same shapes and layouts with the device as torch's
+        default; it cannot if, for example, it uses a generator of the host. The host's result is
+        found with tensors without data where the task allows it: drawing 8 GiB takes 20 s."""
         import torch
 
         spec, specs = self._spec(name), tensor_relations.specs
@@ -148,18 +151,17 @@ class LiveTask:
                     on_host = specs(self.file.inputs(spec))
             except Exception:  # the task looks at values
                 on_host = specs(self.draw(spec, seed))
-        except Exception:  # the task's own code; on the host it will say what is wrong
+        except Exception:  # the task's own code; the draw on the host reports what is wrong
             return False
         return on_device == on_host
 
     def plan(self, value: Any, function: str, begins: Sequence[int] = ()) -> Layout:
-        """The layout of what a function of the task returns; begins: see plan_layout. Raises
-        TaskProblem."""
+        """Lay out the result of a task's function. begins: see plan_layout. Raises TaskProblem."""
         try:
             return plan_layout(value, begins)
         except TypeError as error:
             raise TaskProblem(
-                f"{self.lines.at(function)}: {function}(): {error}; return those"
+                f"{self.lines.at(function)}: {function}() cannot return this: {error}"
             ) from error
 
     def attempt(self, action: Callable[[], Any], what: str = CALL) -> Any:
@@ -168,7 +170,7 @@ class LiveTask:
 
     @contextlib.contextmanager
     def all_threads(self) -> Iterator[None]:
-        """Preparation may use every core; timing never does."""
+        """Use every core inside the block, for preparation; timing never does."""
         import torch
 
         if self._threads_are_used:
@@ -186,5 +188,5 @@ class LiveTask:
 
 
 def plain_values_text(layout: Layout) -> str:
-    """What among the inputs is no tensor; as text, in which True is not 1."""
+    """Return the inputs besides tensors as text, in which True differs from 1."""
     return repr([leaf["value"] for leaf in layout["leaves"] if "value" in leaf])

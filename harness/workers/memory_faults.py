@@ -1,6 +1,6 @@
-"""Memory faults, explained: which tensor an address lies in or next to.
+"""Explanations of memory faults: the tensor that an address lies in or next to.
 
-The signal's handler writes a line to the worker's log, in which the judge finds it.
+The signal handler writes a line to the worker's log, where the judge finds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..sandbox import syscalls
 from ..wire.layouts import span
 from ..wire.memory_files import PAGE
 
-_PREFIX = "memory fault: "  # of the line in the log that explain() reads
+_PREFIX = "memory fault: "  # starts the line in the log that explanation() reads
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -29,17 +29,17 @@ class Region:
 
 
 _regions: list[Region] = []
-_handler: Any = None  # a callback that the kernel may call must not be collected
+_handler: Any = None  # kept, so that the callback is not garbage-collected
 
 
 def protect(address: int, nbytes: int = PAGE, allowed: int = 0) -> None:
-    """Forbid reading and writing these pages, but for what is `allowed` (as PROT_READ of mmap)."""
+    """Forbid access to these pages except what `allowed` permits (flags such as mmap.PROT_READ)."""
     if _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), allowed) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
 
 
 def watch(label: str, tensor: Any) -> None:
-    """Name the tensor in the explanation of a fault."""
+    """Register a tensor by name for explanations of faults."""
     nbytes = span(tensor.shape, tensor.stride()) * tensor.element_size()
     _regions.append(Region(label, tensor.data_ptr(), nbytes))
 
@@ -50,7 +50,7 @@ def forget() -> None:
 
 
 def explain_faults() -> None:
-    """Let a segmentation fault write one line to the log before it ends the process as usual."""
+    """Make a segmentation fault write one line to the log before it ends the process."""
     global _handler
 
     def on_fault(number: int, info: int, context: int) -> None:
@@ -71,7 +71,7 @@ def explain_faults() -> None:
 
 
 def describe(address: int, wrote: bool | None) -> str:
-    """Which watched tensor the address lies in or next to, in words."""
+    """Say which watched tensor the address lies in or next to."""
     access = {True: "write to", False: "read of", None: "access to"}[wrote]
     nearest = min(
         _regions,
@@ -93,6 +93,6 @@ def describe(address: int, wrote: bool | None) -> str:
 
 
 def explanation(log: str) -> str:
-    """Read what the handler wrote out of a worker's log; "" where it wrote nothing."""
+    """Return the handler's line from a worker's log, "" without one."""
     lines = [line for line in log.splitlines() if line.startswith(_PREFIX)]
     return lines[-1].removeprefix(_PREFIX)[:300] if lines else ""

@@ -1,5 +1,5 @@
-"""Calls of a model: from inputs to a flat list of output tensors, with gradients where the task
-asks for them.
+"""Calls of a model: from inputs to a flat list of output tensors, with gradients if the task
+requires them.
 
 Baseline and candidate go through exactly this code, so that its overhead is the same on both sides
 of a comparison.
@@ -16,7 +16,7 @@ from .modules import LoadError
 
 TENSOR = "a tensor"
 _PLAIN_KEYS = (str, int, float, bool, type(None))
-# attributes that torch.compile leaves on a model's parameters; whoever reads an output asks none
+# attributes that torch.compile sets on a model's parameters; they do not matter in an output
 _COMPILER_MARKS = {"_dynamo_static_input_type"}
 _NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
 
@@ -27,17 +27,19 @@ def forward(
     form: str = "",
     parameters: Sequence[Any] | None = None,
 ) -> Callable[[Any], list[Any]]:
-    """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow
-    back; the last inputs are the gradients with respect to these, one each, and the outputs are
-    followed by the gradients of the floating and complex inputs and of `parameters`, None for the
-    model's own that are trained. form: what forward has to return (see form_of), "" for
-    anything."""
+    """Return a function from inputs to a flat list of output tensors.
+
+    upstream: indices of the outputs from which gradients flow back. If there are any, the last
+    inputs are the gradients with respect to these outputs, and the result continues with the
+    gradients of the floating and complex inputs and of `parameters` (None: the model's trained
+    parameters). form: what forward must return (see form_of), "" for anything.
+    """
     import torch
 
     if not upstream:
 
         def plain(inputs: Any) -> list[Any]:
-            if not torch.is_grad_enabled():  # where short calls are timed: entering takes 2 us
+            if not torch.is_grad_enabled():  # already off for timed short calls: no_grad takes 2 us
                 return flatten(model(*inputs), form)
             with torch.no_grad():
                 return flatten(model(*inputs), form)
@@ -55,7 +57,7 @@ def forward(
             (_root(outputs, number, gradient), gradient)
             for number, gradient in zip(upstream, inputs[-count:], strict=True)
         ]
-        # another dtype is refused later
+        # a wrong dtype is refused later
         pairs = [(root, g.to(root.dtype)) for root, g in pairs if root.requires_grad]
         if not pairs:
             raise LoadError("structure", _NO_GRADIENTS)
@@ -70,13 +72,13 @@ def forward(
 
 
 def in_layout(call: Callable[[Any], list[Any]], outputs: Layout) -> Callable[[Any], list[Any]]:
-    """The same call, with outputs contiguous or in the reference's own strides, and no value left
-    to be computed by who reads it: what that takes is a part of the call."""
+    """Wrap a call so that its outputs are contiguous or have the reference's strides, with no lazy
+    conjugation or negation left: the time for that belongs to the call."""
     strides = [tuple(leaf.get("as", leaf["stride"])) for leaf in outputs["leaves"]]
 
     def resolve(inputs: Any) -> list[Any]:
         results = call(inputs)
-        # how many there must be is looked at later
+        # the number of outputs is checked later
         for number, (tensor, stride) in enumerate(zip(results, strides, strict=False)):
             if tensor.is_conj() or tensor.is_neg():
                 tensor = results[number] = tensor.resolve_conj().resolve_neg()
@@ -88,8 +90,8 @@ def in_layout(call: Callable[[Any], list[Any]], outputs: Layout) -> Callable[[An
 
 
 def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
-    """The outputs, by number, from which gradients flow back: those of a task decide. Raises
-    LoadError("structure") without one."""
+    """Return the outputs of a task's model, by index, from which gradients flow back. Raises
+    LoadError("structure") if there is none."""
     outputs = flatten(model(*_leaves(inputs)[0]))
     if sources := {number: o.detach() for number, o in enumerate(outputs) if o.requires_grad}:
         return sources
@@ -97,14 +99,14 @@ def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
 
 
 def trained_parameters(model: Any) -> dict[str, Any]:
-    """The parameters that require gradients, by name; {} for a function."""
+    """Return the parameters that require gradients, by name; {} for a function."""
     named = model.named_parameters() if hasattr(model, "named_parameters") else ()
     return {name: parameter for name, parameter in named if parameter.requires_grad}
 
 
 def _leaves(inputs: Any) -> tuple[list[Any], list[Any]]:
-    """The inputs with floating and complex tensors as leaves of a graph, and these tensors alone,
-    in order."""
+    """Return the inputs with floating and complex tensors as leaves of a new graph, and a list of
+    these tensors in order."""
     sources = []
 
     def leaf(tensor: Any) -> Any:
@@ -113,12 +115,12 @@ def _leaves(inputs: Any) -> tuple[list[Any], list[Any]]:
         sources.append(tensor.detach().requires_grad_())
         return sources[-1]
 
-    # plain tensors go the short way: this is a part of calls that are timed
+    # plain tensors skip map_tensors, since this is part of timed calls
     return [leaf(v) if hasattr(v, "data_ptr") else map_tensors(v, leaf) for v in inputs], sources
 
 
 def _root(outputs: list[Any], number: int, gradient: Any) -> Any:
-    """The output that a gradient is with respect to."""
+    """Return the output that a gradient belongs to."""
     if number >= len(outputs):
         raise LoadError(
             "structure",
@@ -130,7 +132,7 @@ def _root(outputs: list[Any], number: int, gradient: Any) -> Any:
 
 
 def shape_difference(number: int, tensor: Any, reference: Any) -> str:
-    """How an output's shape differs from the reference's, in words."""
+    """Say how an output's shape differs from the reference's."""
     return (
         f"output {number} has shape {tuple(tensor.shape)}, the reference's has "
         f"{tuple(reference.shape)}"
@@ -138,9 +140,9 @@ def shape_difference(number: int, tensor: Any, reference: Any) -> str:
 
 
 def form_of(value: Any) -> str:
-    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "(values: a tensor,
-    indices: a tensor)", "{'loss': a tensor}". A list is as good as a tuple. Raises
-    LoadError("structure") for a dict's key that is no plain value: nobody else could ask for it."""
+    """Describe what forward returns: "a tensor", "(a tensor, a tensor)", "(values: a tensor,
+    indices: a tensor)", "{'loss': a tensor}". A list counts as a tuple. Raises
+    LoadError("structure") for a dict key that is not a plain value."""
     if isinstance(value, (list, tuple)):
         forms: Iterable[str] = map(form_of, value)
         if fields := fields_of(value):
@@ -159,8 +161,8 @@ def form_of(value: Any) -> str:
 
 
 def flatten(value: Any, form: str = "") -> list[Any]:
-    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a
-    plain tensor, and for another form than `form` (see form_of) where one is given."""
+    """Return the tensors of an output in order. Raises LoadError("structure") for anything that is
+    not a plain tensor, and for a form that differs from `form` (see form_of), if given."""
     import torch
 
     if (

@@ -1,5 +1,5 @@
-"""Loading a task's or a candidate's text as a module, constructing its model, and giving it
-parameters: the same on both sides."""
+"""Loads the text of a task or a candidate as a module, constructs its model, and sets its
+parameters, in the same way for both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 
 class LoadError(Exception):
-    """kind: a word of the judge's table (`no_entry_point`, `syntax_error`, `constructor` …); the
-    text says the rest."""
+    """An error of the loaded text. kind: from error_report.ERROR_KINDS (`no_entry_point`,
+    `syntax_error`, `constructor` …)."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -22,8 +22,7 @@ class LoadError(Exception):
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """The names under which a file offers its implementation: a class, or a plain function as
-    sugar."""
+    """The names under which a file defines its implementation: a class or a plain function."""
 
     class_name: str
     function_name: str
@@ -34,18 +33,18 @@ CANDIDATE = EntryPoint("ModelNew", "kernel")
 
 
 def load(source: str, name: str, filename: str) -> types.ModuleType:
-    """Execute the text as a new module. Raises LoadError("syntax_error") or what the text
+    """Execute the text as a new module. Raises LoadError("syntax_error"), or whatever the text
     raises."""
     try:
         code = compile(source, filename, "exec")
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise LoadError("syntax_error", f"{filename}, line {line}: {error.args[0]}") from error
-    # Triton reads its kernels' text
+    # Triton reads the source of its kernels
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     module = types.ModuleType(name)
     module.__file__ = filename
-    sys.modules[name] = module  # dataclasses and pickling look their module up
+    sys.modules[name] = module  # needed by dataclasses and pickle
     exec(code, module.__dict__)
     return module
 
@@ -53,7 +52,8 @@ def load(source: str, name: str, filename: str) -> types.ModuleType:
 def construct(
     module: types.ModuleType, entry: EntryPoint, init: Any, seed: int
 ) -> Callable[..., Any]:
-    """The model (seeded before its constructor) or the plain function. Raises LoadError."""
+    """Return the model (torch is seeded before its constructor) or the plain function. Raises
+    LoadError."""
     import torch
 
     build = getattr(module, entry.class_name, None)
@@ -78,7 +78,7 @@ def construct(
 
 
 def state(model: Any) -> dict[str, Any]:
-    """Parameters, then persistent buffers, by name; {} for a function."""
+    """Return parameters, then persistent buffers, by name; {} for a function."""
     if not hasattr(model, "named_parameters"):
         return {}
     tensors = dict(model.named_parameters())
@@ -88,12 +88,12 @@ def state(model: Any) -> dict[str, Any]:
 
 
 def match_state(reference: dict[str, tuple[list[int], str]], model: Any) -> dict[str, Any]:
-    """The model's tensor for each of the reference's names: by name, else by position if count,
-    shapes and dtypes agree.
+    """Return the model's tensor for each of the reference's names: by name, else by position if
+    count, shapes and dtypes agree.
 
     reference: name -> (shape, dtype). Raises LoadError("parameter_mismatch") with the difference. A
-    model without any state is accepted only where the reference has none, because otherwise its
-    result could not follow the parameters.
+    model without state is accepted only where the reference has none, because its result could not
+    depend on the parameters.
     """
     tensors = state(model)
     if not reference:

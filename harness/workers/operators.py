@@ -1,5 +1,5 @@
-"""Which of the framework's operators a call executes: the signature of a task, and who did the work
-in a candidate."""
+"""The framework's operators that a call executes. They characterize a task, and show whether the
+framework did a candidate's work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FREE_NAMES = """
 """
 _FREE = frozenset(_FREE_NAMES.split())
 
-# Operators that move, choose or compare values: nothing is rounded, so there is one right result.
+# Operators that move, choose or compare values: they round nothing, so only one result is right.
 _EXACT_NAMES = """
     relu relu_ abs abs_ neg neg_ sign sgn clamp clamp_ clamp_min clamp_max hardtanh threshold
     maximum minimum max min amax amin aminmax argmax argmin where gather index index_select
@@ -43,34 +43,35 @@ _OSCILLATING = frozenset({"sin", "cos", "tan", "sinc", "remainder", "fmod", "fra
 
 
 def is_exact(names: Iterable[str]) -> bool:
-    """Whether operators with these names can only have one right result, bit for bit up to the sign
-    of zero."""
+    """Return whether operators with these names have only one right result, bit for bit up to the
+    sign of zero."""
     return all(is_free(name) or name.split(".")[1] in _EXACT for name in names)
 
 
 def leaves_ties_open(names: Iterable[str]) -> bool:
-    """Whether one of these operators may order equal values as it likes."""
+    """Return whether one of these operators may order equal values arbitrarily."""
     return any(name.split(".")[1] in _OPEN_TIES for name in names)
 
 
 def oscillates(names: Iterable[str]) -> bool:
-    """Whether one of these operators multiplies what its argument is off by, with either sign."""
+    """Return whether one of these operators is periodic, so that it can amplify an error of its
+    argument with either sign."""
     return any(name.split(".")[1] in _OSCILLATING for name in names)
 
 
 def is_free(name: str) -> bool:
-    """Whether "aten.NAME[.overload]" computes nothing."""
+    """Return whether "aten.NAME[.overload]" computes nothing."""
     return name.split(".")[1] in _FREE if name.count(".") else name in _FREE
 
 
-# methods of a tensor that give its values away, and dispatch no operator
+# methods of a tensor that export its values without dispatching an operator
 _EXPORTS = ("numpy", "__array__", "tolist", "__dlpack__")
 
 
 class ExportRecorder:
-    """Notes whether values of a tensor leave the framework inside the `with` block, other than by
-    an operator. A mode for functions would see it as well, and turn some of the framework's own
-    ways off."""
+    """Records whether values of a tensor leave the framework inside the `with` block other than by
+    an operator. A torch function mode would see this too, but would disable some of the framework's
+    own code paths."""
 
     def __init__(self) -> None:
         self.exported = False
@@ -104,7 +105,7 @@ class ExportRecorder:
 
 class Recorder:
     """Counts the operators dispatched inside the `with` block, by full name such as
-    "aten.mean.dim", with elements written and the host's nanoseconds."""
+    "aten.mean.dim", with elements written and host nanoseconds."""
 
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
@@ -113,10 +114,9 @@ class Recorder:
         self._mode: Any = None
         # whether each element of a result comes from one element of each argument
         self.pointwise = True
-        # whether a value of a tensor came back to Python, which may do one thing or another then
+        # whether a tensor's value was returned to Python, which may then branch on it
         self.looks = False
-        # how many, one after the other, can meet in an element: the sum of what each operator adds
-        # up
+        # how many terms can enter one element of a result, in all operators in sequence
         self.terms = 0
 
     def __enter__(self) -> Recorder:
@@ -149,7 +149,7 @@ class Recorder:
         self._mode.__exit__(*details)
 
     def counts(self) -> dict[str, list[int]]:
-        """name -> [calls, elements written, nanoseconds]."""
+        """Return name -> [calls, elements written, nanoseconds]."""
         return {
             name: [count, self._elements[name], self._ns[name]]
             for name, count in self._calls.items()
@@ -157,9 +157,9 @@ class Recorder:
 
 
 def _terms(name: str, args: Any, result: Any) -> int:
-    """How many products or elements one operator adds up for an element of its result, 0 for those
-    that add nothing: by the ratio of sizes unless its kind is known. A softmax reads one axis and
-    keeps the size; whoever asks counts the longest axis anyway."""
+    """Return how many products or elements one operator adds up for an element of its result, 0 if
+    it adds none; estimated by the ratio of sizes unless its kind is known. This misses a softmax,
+    which keeps the size; callers allow for the longest axis anyway."""
     read = [t.numel() for t in args if hasattr(t, "numel")]
     written = [
         t.numel()
@@ -182,8 +182,8 @@ def _terms(name: str, args: Any, result: Any) -> int:
 
 
 def call_counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
-    """What one call gives, and its floating-point operations, as the framework counts those of
-    products and convolutions."""
+    """Call once and return the result and its floating-point operations, as the framework counts
+    them for products and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
     attention = [
@@ -195,23 +195,23 @@ def call_counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
         with counter:
             result = call(inputs)
     except AssertionError:
-        # a formula that does not know this form of an operator; the task's own comes again
+        # the counter's formula does not support this call; an error of the task itself recurs
         result = call(inputs)
     return result, int(counter.get_total_flops())
 
 
 def _attention(query: list[int], key: list[int], value: list[int], *_: Any, **__: Any) -> int:
-    """Of two products, for heads that may share keys and values, which the framework's own formula
-    refuses. Shapes: [batch, heads, length, width]."""
+    """Return the operations of attention's two products. Heads may share keys and values, which the
+    framework's own formula refuses. Shapes: [batch, heads, length, width]."""
     batch, heads, length, width = query
     return 2 * batch * heads * length * key[-2] * (width + value[-1])
 
 
 class _NoModules(contextlib.AbstractContextManager["_NoModules"]):
-    """In place of a tracker of modules: everything counts as one."""
+    """A replacement for the module tracker: everything counts as one module."""
 
     parents = frozenset({"Global"})
     is_bw = False
 
     def __exit__(self, *details: Any) -> None:
-        """Nothing was hooked."""
+        """Do nothing: there are no hooks to remove."""

@@ -1,8 +1,8 @@
-"""Whose work it is: counts, times and silences the kernels that a candidate itself built.
+"""Counts, times and silences the kernels that a candidate built, to find out who does the work.
 
-All of it happens in the candidate's own process, so counts and times inform. Silencing proves more:
-where outputs stay right on inputs never seen before although no kernel of the candidate ran, the
-kernels are a decoy, whatever the process says about itself.
+All of this happens in the candidate's own process, so counts and times are only information.
+Silencing proves more: if outputs stay right on new inputs although no kernel of the candidate ran,
+the kernels are a decoy, whatever the process reports.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ KernelMode = Literal["count", "meter", "silence"]
 
 
 class OwnKernels:
-    """Wraps the launch methods of this process. `calls`: launches of own kernels since `switch`.
-    `called`: of C++ functions, by library and name, since the beginning."""
+    """Wraps the launch methods of this process. calls: launches of own kernels since `switch`.
+    called: calls of C++ functions, by library and name, since the start."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -32,9 +32,9 @@ class OwnKernels:
             setattr(owner, name, self._wrap(getattr(owner, name)))
 
     def switch(self, mode: KernelMode) -> tuple[int, int]:
-        """(launches, nanoseconds spent in own kernels) since the last switch; then go on in `mode`.
-        Time passes in mode "meter" only: on the host around a call, on a device between events
-        around a launch."""
+        """Return (launches, nanoseconds spent in own kernels) since the last switch, and continue
+        in `mode`. Only mode "meter" measures time: on the host around a call, on a device between
+        events around a launch."""
         on_device = (
             sum(begin.elapsed_time(end) for begin, end in self._events) * 1e6
             if self._events
@@ -78,8 +78,8 @@ class OwnKernels:
 
 
 def _launchers() -> list[tuple[Any, str]]:
-    """Class and method by which kernels of each language start. What this process has not loaded
-    has nothing to launch."""
+    """Return the class and method that start kernels in each language. A module that this process
+    has not loaded launches nothing."""
     launchers: list[tuple[Any, str]] = [(native.Function, "__call__"), (native.Sized, "__call__")]
     for module, name in (
         ("triton.runtime.jit", "JITFunction"),

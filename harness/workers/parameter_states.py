@@ -1,9 +1,9 @@
-"""Other values of a model's parameters and buffers, as plausible as those that it was constructed
-with. A seed says which, and of which kind they are.
+"""Alternative values of a model's parameters and buffers, as plausible as the initial ones. A seed
+determines the values and their kind.
 
-A kernel is used with parameters that were trained. At first a weight is small beside what it may
-become, and a layer may be switched off by a factor of 1e-6: who leaves out what such parameters
-leave no trace of is right with these alone.
+Kernels are used with trained parameters. Initially a weight is small compared with what it may
+become, and a layer may be switched off by a factor of 1e-6. A candidate that omits work which such
+parameters hide is right with the initial ones only.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ import secrets
 from typing import Any, Literal
 
 Kind = Literal["changed", "grown", "partly grown"]
-"""changed: each value by a quarter. grown: besides, what is the same everywhere becomes of order 1,
-and the rest two to eight times as large. partly grown: so a third of the tensors."""
+"""changed: each value changes by about a quarter. grown: also, small constant tensors become of
+order 1, and the others grow two to eight times. partly grown: this happens to a third of the
+tensors."""
 KINDS: tuple[Kind, ...] = ("changed", "grown", "partly grown")
 SHARES: dict[Kind, float] = {"changed": 0.0, "grown": 1.0, "partly grown": 1 / 3}
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
-SMALL = 0.1  # what is the same everywhere and smaller than this is off
+SMALL = 0.1  # a constant tensor below this counts as switched off
 
 
 def draw(kind: Kind) -> int:
-    """The seed, above 0, of a state that nobody can foresee."""
+    """Draw the seed, above 0, of an unpredictable state."""
     return (secrets.randbits(40) + 1) * len(KINDS) + KINDS.index(kind)
 
 
 def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
-    """Of all parameters; floating ones are computed on the device of the model: a host takes a
-    minute for a thousand million of them. What is not finite stays (a mask's -inf), running
-    variances stay positive, and integers change their places, unless they are sorted: they may be
-    indices, or a table."""
+    """Return new values of all parameters and buffers. Floating ones are computed on the model's
+    device, since a host takes a minute for 10^9 of them. Non-finite values are kept (a mask's
+    -inf), running variances stay positive, and integers are permuted unless they are sorted: they
+    may be indices, or a table."""
     import torch
 
     share = SHARES[KINDS[seed % len(KINDS)]]
@@ -41,7 +42,7 @@ def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
         other = _new_value(name, value.to(generator_device), generator, grows=grows).to(
             value.device
         )
-        if other.stride() != value.stride():  # files hold both in one layout, a transposed one's
+        if other.stride() != value.stride():  # old and new values have one layout in files
             other = torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
             ).copy_(other)
@@ -73,7 +74,7 @@ def _new_value(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
 
 
 def _change(original: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
-    """sample: its finite values."""
+    """Change each value by about a quarter. sample: the finite values of `original`."""
     import torch
 
     noise = torch.randn(
@@ -84,15 +85,15 @@ def _change(original: Any, sample: Any, generator: Any, *, positive: bool) -> An
         if sample.numel()
         else 1.0
     )
-    # in place: parameters may be a large part of the memory that there is
+    # in place: parameters may take a large part of the memory
     changed = noise.flip(0).mul_(0 if positive else 0.25 * scale)
     changed.addcmul_(original, noise.mul_(0.25).add_(1))
     return changed.abs_() if positive else changed
 
 
 def _grow(changed: Any, sample: Any, generator: Any, *, positive: bool) -> Any:
-    """sample: the finite values before. A single number, a temperature perhaps, is multiplied
-    alone."""
+    """Let the values grow. sample: the finite original values. A single number, such as a
+    temperature, is only multiplied."""
     import torch
 
     largest = float(sample.abs().max())

@@ -1,4 +1,4 @@
-"""Where a worker's tensors live while it runs: host memory, or a device with its own clock and
+"""The place of a running worker's tensors: host memory, or a device with its own clock and
 caches."""
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from ..wire import device_memory
 from ..wire.nesting import map_tensors
 
 HOST = "cpu"  # torch's name
-FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
-QUEUE_NS = 200_000  # to queue a call from Python, at least, and once more for each burst
-CYCLES_PER_NS = 2.0  # of an SM, at most: a faster clock than this would end the spin early
-# Importing inductor asks for GPUs: through the driver, no fork of that process could use one.
+FLUSH_BYTES = 256 << 20  # more than any last-level cache of supported devices (an H200 has 60 MB)
+QUEUE_NS = 200_000  # the least time allowed to queue a call from Python; once more for each burst
+CYCLES_PER_NS = 2.0  # the fastest clock of an SM: a faster one would end the spin early
+# Importing inductor looks for GPUs. If it used the driver, no fork of that process could use one.
 NO_DEVICE_YET = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
 def is_host(device: str) -> bool:
-    """Whether a torch device is the host's own memory and processor."""
+    """Return whether a torch device is the host's own memory and processor."""
     return device == HOST
 
 
 def move(value: Any, device: str) -> Any:
-    """The same structure with its tensors on `device`."""
+    """Return the structure with its tensors on `device`."""
     return map_tensors(value, lambda t: t.to(device))
 
 
 def finish(device: str) -> None:
-    """Return when everything that was asked of the device is done."""
+    """Wait until all work of the device is done."""
     if not is_host(device):
         import torch
 
@@ -39,8 +39,8 @@ def finish(device: str) -> None:
 
 
 def enable_devices() -> None:
-    """First thing in a process that may use a GPU: torch counts devices as the driver does. By
-    itself it asks the management library, which from within a sandbox names none, and then
+    """Make torch count devices as the driver does. Call it first in a process that may use a GPU.
+    By default torch asks the management library, which reports none inside a sandbox, and then
     torch.compile and Triton find no device."""
     import torch
 
@@ -51,9 +51,9 @@ def enable_devices() -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set torch's thread count, and let new threads make their first call on something that nobody
-    looks at: in 2 of 100 forked processes the first vectorized tanh of a thread was off by 5e-5
-    (torch 2.13 with MKL), and right from the second on."""
+    """Set torch's thread count, and let new threads make their first calls on data that are thrown
+    away: in 2 of 100 forked processes a thread's first vectorized tanh was wrong by 5e-5 (torch
+    2.13 with MKL), and right from the second call on."""
     import torch
 
     torch.set_num_threads(count)
@@ -63,24 +63,24 @@ def use_threads(count: int) -> None:
 
 
 class HostClock:
-    """Calls on the CPU are over when they return."""
+    """The clock for calls on the CPU, which are complete when they return."""
 
     def __init__(self, _now: Callable[[], int] = time.perf_counter_ns) -> None:
         self._now = _now
 
     def prepare(self, queue_ns: int, *, cold: bool = True) -> None:
-        """Nothing is pending, and rotating inputs keep the caches cold."""
+        """Do nothing: no work is pending, and rotating inputs keep the caches cold."""
 
     def start(self, calls: int) -> None:
         self._start = self._now()
 
     def stop(self) -> tuple[int, int]:
-        """Nanoseconds since start, and the same again: the host's time is the device's."""
+        """Return the nanoseconds since start twice: here the device's time is the host's."""
         elapsed = self._now() - self._start
         return elapsed, elapsed
 
     def waiting(self, call: Callable[[Any], Any], arguments: list[Any]) -> int:
-        """Nanoseconds of calls that are waited for one by one."""
+        """Return the nanoseconds of calls that are waited for one by one."""
         start = self._now()
         for inputs in arguments:
             call(inputs)
@@ -88,9 +88,9 @@ class HostClock:
 
 
 class DeviceClock:
-    """Device events around the calls, after a spin that lets the host queue them: a kernel of a few
-    microseconds is not judged by the gaps that launching from Python leaves. The caches are flushed
-    before."""
+    """A clock by device events around the calls, after a spin during which the host queues them, so
+    that the gaps between launches from Python do not add to a kernel of a few microseconds. The
+    caches are flushed before."""
 
     def __init__(self, device: str, _now: Callable[[], int] = time.perf_counter_ns) -> None:
         import torch
@@ -103,8 +103,8 @@ class DeviceClock:
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
 
     def prepare(self, queue_ns: int, *, cold: bool = True) -> None:
-        """Wait for copies; give back what was set aside of the L2 to persist; if `cold`, evict what
-        else is in it. queue_ns: spin at least so long."""
+        """Wait for copies and release L2 lines that were set to persist. cold: also evict the rest
+        of the L2. queue_ns: the least time to spin."""
         self._queue_ns = queue_ns
         _forget_persisting_lines()
         if cold:
@@ -117,16 +117,16 @@ class DeviceClock:
         self._start = self._now()
 
     def stop(self) -> tuple[int, int]:
-        """Nanoseconds between the events once the device is idle, and those that the host took to
-        queue the calls."""
+        """Wait for the device. Returns the nanoseconds between the events, and those that the host
+        took to queue the calls."""
         queued = self._now() - self._start
         self._end.record()
         self._cuda.synchronize(self._device)
         return int(self._begin.elapsed_time(self._end) * 1e6), queued
 
     def waiting(self, call: Callable[[Any], Any], arguments: list[Any]) -> int:
-        """Nanoseconds of calls that are waited for one by one: launching, running and hearing of
-        the end."""
+        """Return the nanoseconds of calls that are waited for one by one: launching, running and
+        synchronizing."""
         start = self._now()
         for inputs in arguments:
             call(inputs)
@@ -138,9 +138,8 @@ _PERSISTING_L2_CACHE_SIZE = 6  # CUlimit of cuda.h
 
 
 def _forget_persisting_lines() -> None:
-    """A part of the L2 that a kernel reserved, and lines marked persisting, would outlive every
-    flush. Of the current context; devices without the feature refuse, and have nothing to
-    forget."""
+    """Release reserved L2 space and persisting lines of the current context, which would survive
+    every flush. Devices without this feature return an error, which is ignored."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -150,5 +149,5 @@ def _forget_persisting_lines() -> None:
 
 
 def clock(device: str) -> HostClock | DeviceClock:
-    """The clock for calls on a device."""
+    """Return the clock for calls on a device."""
     return HostClock() if is_host(device) else DeviceClock(device)

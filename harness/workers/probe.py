@@ -1,5 +1,5 @@
-"""The process that tries a device out: a small computation whose answer is known. It loads nobody's
-code."""
+"""The process that probes a device with a small computation of known result. It loads no code of
+tasks or candidates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ COUNT, SIDE = 2048, 64
 
 
 def expected_values() -> tuple[int, int]:
-    """The sum of the squares below COUNT, and the sum of a product of two matrices of ones."""
+    """Return the sum of the squares below COUNT, and the sum of a product of two matrices of
+    ones."""
     return (COUNT - 1) * COUNT * (2 * COUNT - 1) // 6, SIDE**3
 
 
@@ -21,8 +22,8 @@ class ProbeHost(host.Host):
     """One command: `probe`."""
 
     def on_probe(self, fds: list[int], device: str) -> tuple[Any, tuple[int, ...]]:
-        """values: what the device makes of `expected_values`, integer and floating-point units once
-        each."""
+        """Compute `expected_values` on the device, by integer and by floating-point units. values:
+        the two results."""
         import torch
 
         numbers = torch.arange(COUNT, dtype=torch.int64, device=device)

@@ -1,8 +1,8 @@
 """The reference worker: imports the task, makes inputs and high-precision results, runs the
-baselines. Confined, long-lived.
+baselines. Confined and long-lived.
 
-What it says about the task is the task's own word: its author decides what is right. It can do
-nothing else to the judge.
+The judge accepts its statements about the task, since the task's author decides what is right. It
+has no other influence on the judge.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .set_drawing import SetOrder
 from .task_folder import TaskNeighbours
 from .task_process import LossyLog, TaskSteps, settle
 
-CACHE_BYTES = 4 << 30  # of a device's memory, that the allocator may keep for later
-SMALL_BYTES = 1 << 20  # below it a second thread costs more than it saves
+CACHE_BYTES = 4 << 30  # of a device's memory that the allocator may keep unused
+SMALL_BYTES = 1 << 20  # below this a second thread costs more than it saves
 
 
 class ReferenceHost(host.Host):
-    """Commands of the reference worker, besides those of every host."""
+    """The commands of the reference worker besides those of every host."""
 
     task: LiveTask
     steps: TaskSteps
@@ -61,13 +61,13 @@ class ReferenceHost(host.Host):
         patience_s: float,
         neighbours: dict[str, str] | None,
     ) -> dict[str, Any]:
-        """Load the task and learn the declared cases and options.
+        """Load the task and return its declared cases and options.
 
-        Descriptors: the text; its held-out companion; where the stack of a crash goes, or of a step
-        that takes longer than `patience_s`; what an earlier process compiled. All but the first may
-        be empty. folder: the task's, "" where it is not to be seen. search_path: of programs, for
-        inductor's compiler. neighbours: what another process with this task took from its folder,
-        for one that is compared with it; None for one that learns it.
+        Descriptors: the task's text; its held-out companion; a file for the stack of a crash or of
+        a step that takes longer than `patience_s`; what an earlier process compiled. All but the
+        first may be empty. folder: the task's, "" if it shall not be visible. search_path: of
+        programs, for inductor's compiler. neighbours: the files that another process with this task
+        loaded from its folder, to be compared with this one's; None in the first process.
         """
         import torch
 
@@ -100,14 +100,14 @@ class ReferenceHost(host.Host):
         }
 
     def on_neighbours(self, fds: list[int]) -> dict[str, str]:
-        """What the task took from its folder so far: names and digests. It may take nothing else
-        from now on."""
+        """Return names and digests of the files that the task has loaded from its folder. From now
+        on it may load no others."""
         return self.steps.run(self._neighbours.pin)  # type: ignore[no-any-return]
 
     def on_describe(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
-        """Construct one case's model and run it once: layouts, state, operators, counts."""
+        """Construct one case's model and describe it, see case_description.describe."""
         task = self.task
-        # inputs are drawn on the device if that is shared with the judge and the task bears it
+        # inputs are drawn on the device if the judge shares its memory and the task allows it
         if self.window is not None and placement.is_host(task.draw_device):
             task.draw_device = task.device if task.draws_on_device(case, seed) else placement.HOST
         description: dict[str, Any] = self.steps.run(
@@ -125,8 +125,8 @@ class ReferenceHost(host.Host):
         doubled: bool,
         upstream: list[int],
     ) -> None:
-        """Construct one case's model as another process has, which described it with this seed: the
-        rest is what it answered."""
+        """Construct one case's model as another process did that described it with this seed. The
+        other arguments come from its description."""
 
         def construct() -> None:
             spec, init, model = self.task.construct(case, seed)
@@ -144,12 +144,12 @@ class ReferenceHost(host.Host):
         self.steps.run(construct)
 
     def on_graph(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
-        """What a described case computes, as `dataflow.graph` has it; none, and why, where it does
-        not bear to be taken apart."""
+        """Return a described case's graph, see `dataflow.graph`; an empty one and the reason where
+        it cannot be decomposed."""
         try:
             graph = case_description.graph(self.task, self.task.cases[case], seed)
             return {"graph": graph, "problem": ""}
-        # of the task or of the framework; the task can be judged without
+        # an error of the task or of the framework; the task can be judged without a graph
         except Exception as error:
             reason = str(error).splitlines()[0][:200] if str(error) else "no reason given"
             return {"graph": [], "problem": f"{type(error).__name__}: {reason}"}
@@ -160,8 +160,8 @@ class ReferenceHost(host.Host):
         buffers.write(fds[0], plan_layout(init), init)
 
     def on_set_state(self, fds: list[int], case: str, seed: int) -> None:
-        """Set the parameters (seed 0: as constructed; else see parameter_states) and write them,
-        with a descriptor."""
+        """Set the parameters (seed 0: as constructed; else see parameter_states). With a
+        descriptor, also write them to it."""
         live = self.task.cases[case]
         initial = live.initial_state
         values = (
@@ -184,15 +184,15 @@ class ReferenceHost(host.Host):
             buffers.write(fds[0], plan_layout(values), values)
 
     def on_take_state(self, fds: list[int], case: str) -> None:
-        """Set the parameters to what another process has written."""
+        """Set the parameters to those that another process has written."""
         layout = plan_layout(list(self.task.cases[case].initial_state.values()))
         self._set_state(case, list(buffers.read(fds[0], layout)))
 
     def on_left_state(
         self, fds: list[int], case: str, seed: int, family: str, names: list[str]
     ) -> dict[str, Any]:
-        """Say what a call on the set of this seed leaves of these parameters and buffers;
-        descriptors: files for it in high precision, and as the framework's own dtype has it."""
+        """Write these parameters and buffers as a call on the set of this seed leaves them.
+        Descriptors: a file for them in high precision, and one in the framework's own dtype."""
         write, order = set_drawing.writers(fds, ()), SetOrder(case, seed, family, 0.0)
         return self.steps.run(  # type: ignore[no-any-return]
             lambda: set_drawing.left_state(self.task, write, order, names)
@@ -207,10 +207,10 @@ class ReferenceHost(host.Host):
         slack: float,
         sizes: Sequence[int] = (),
     ) -> dict[str, Any]:
-        """Draw one input set, and its expected outputs in float64 where they are floating.
-        Descriptors: inputs, expected, the framework's own result, and where there is slack in what
-        is rounded to whole numbers (see rounding.compute_alternatives) what that leads to. sizes:
-        of memory on the device, where they are that, in bytes."""
+        """Draw one input set and its expected outputs, in float64 where they are floating.
+        Descriptors: inputs, expected outputs, the framework's own outputs and, with slack in
+        rounding to whole numbers, the alternatives (see rounding.compute_alternatives). sizes: in
+        bytes, if the descriptors are of device memory."""
         write, order = set_drawing.writers(fds, sizes), SetOrder(case, seed, family, slack)
         description: dict[str, Any] = self.steps.run(
             lambda: set_drawing.make_set(self.task, write, order)
@@ -230,11 +230,11 @@ class ReferenceHost(host.Host):
         framework: list[int],
         sizes: Sequence[int] = (),
     ) -> None:
-        """Draw input sets, a seed, a family and a slack each, `stride` bytes apart, and their
-        expected outputs, rounded to the outputs' dtypes, in slots of their own. Descriptors:
-        inputs, expected, the framework's own of the outputs numbered `framework`, if any, the last
-        ones of `on_make_set`, and a file for what is told of each set as JSON: its layout, and
-        where the reference's outputs lie; sizes: as there."""
+        """Draw input sets, `stride` bytes apart, and their expected outputs, rounded to the
+        outputs' dtypes, in slots. Each set has a seed, a family and a slack. Descriptors: inputs,
+        expected outputs, the framework's own outputs with the indices in `framework` (if any), the
+        alternatives as in `on_make_set`, and a file for a JSON description of each set: its layout,
+        and where the reference's outputs lie. sizes: as in `on_make_set`."""
         write = set_drawing.writers(fds[:-1], sizes)
 
         def make(number: int) -> dict[str, Any]:
@@ -251,13 +251,13 @@ class ReferenceHost(host.Host):
     def on_baseline(
         self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int
     ) -> None:
-        """Prepare a baseline of a case under the key "case/name". Descriptor: output slots, unless
-        outputs are shown where they lie."""
+        """Prepare a baseline of a case under the key "case/name". Descriptor: the output slots,
+        unless the judge reads outputs in place."""
 
         def prepare() -> None:
             live = self.task.cases[case]
             model, targets = self.task.baseline(live, name)
-            # the user chose the others
+            # the user is responsible for the other baselines
             form = live.outputs["form"] if name in ("eager", "compile") else ""
             trained = model_calls.trained_parameters(live.model) if live.upstream else {}
             parameters = [targets[name] for name in trained] if targets else None
@@ -278,16 +278,16 @@ class ReferenceHost(host.Host):
                 modules.copy_state(prepared.targets, values)
 
     def _complete(self) -> None:
-        """What was written is there for others to read, and what computing it took is given back:
-        once nothing of it is referred to."""
+        """Wait until everything written is visible to other processes, and release the memory that
+        computing it took. Call it once nothing refers to that memory."""
         if self.window is not None:
             import torch
 
             torch.cuda.synchronize()
             if torch.cuda.memory_reserved() > CACHE_BYTES:
-                gc.collect()  # what hangs in cycles counts as used
+                gc.collect()  # memory in reference cycles counts as used
             if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > CACHE_BYTES:
-                torch.cuda.empty_cache()  # judge, baselines and candidates need some as well
+                torch.cuda.empty_cache()  # judge, baselines and candidates need memory as well
 
 
 def _continuous(value: Any) -> bool:

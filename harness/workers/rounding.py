@@ -1,20 +1,20 @@
-"""Where a task rounds to whole numbers, and what comes out where values near a tie go the other
-way.
+"""Tasks that round to whole numbers: which outputs are also right when values near a tie round the
+other way.
 
-A quantizer gives round(x / scale). Who multiplies by the reciprocal of the scale is off by a
-rounding or two before the framework's `round`, and so gets the other neighbour where x / scale lies
-within as much of n + 1/2: honest, and off by a whole step. Which elements these are only the value
-before `round` tells. So the reference is run in high precision again, with every argument of a
-rounding operator moved down, and up, by what an honest one may be off by: outputs that differ then
-are those that either neighbour is right for. Of values anywhere between two whole numbers that is a
-share of twice what they are moved by. Nothing else gains anything: truncation, rounding half away
-from zero, an index that is off by one are as wrong as before.
+A quantizer computes round(x / scale). A kernel that multiplies by the reciprocal of the scale has a
+rounding error or two before `round`. Where x / scale lies that close to n + 1/2, it gets the other
+neighbour: an honest result that is a whole step off. Only the value before `round` tells which
+elements these are. So the reference is run again in high precision, with every argument of a
+rounding operator moved down, and up, by the largest honest error. For outputs that then differ,
+either neighbour is right. Of values spread evenly between whole numbers, this is a share of twice
+the move. No other error is excused: truncation, rounding half away from zero and an index that is
+off by one stay as wrong as before.
 
-A product of what was rounded differs in a whole row then, and each subset of a row's ties gives it
-another sum. Most of them are further from a tie than what a plain quotient is off by, so a part of
-the distance is tried as well: there, rows have one tie or none.
+If rounded values enter a product, a whole row of it changes, and each subset of the row's ties
+gives a different sum. Most of these values are further from a tie than the error of a plain
+quotient, so a fraction of the move is tried as well: with it, rows have one tie or none.
 
-Where arguments are exact, ties are decided by the operator's rule alone, and nothing is moved.
+Where arguments are exact, the operator's rule alone decides ties, and nothing is moved.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from typing import Any
 
 from . import operators
 
-# what an argument is moved by, at the most, in steps: of arguments anywhere between two whole
-# numbers a 32nd is near a tie then, and nobody who rounds otherwise is right with the others
+# the most that an argument is moved, in steps: then 1 in 32 evenly spread arguments is near a tie,
+# and a kernel with another rounding rule is still wrong in the rest
 MOST = 2.0**-6
-# what they are moved by, as parts of the most that is honest
+# the moves that are tried, as fractions of the largest honest error
 SIDES = (-1.0, 1.0, -0.125, 0.125)
-# the coarsest that counts: who computes in 16 bits before rounding to 8 has the framework's result
-# or is wrong
+# the coarsest unit roundoff that counts: a kernel that computes in 16 bits before rounding to 8
+# must get the framework's result
 SINGLE = 2.0**-24
-# those that divide by a scale themselves, their second argument
+# operators that divide by a scale themselves, their second argument
 _SCALING = frozenset(
     [
         "fake_quantize_per_tensor_affine_cachemask",
@@ -47,8 +47,8 @@ _At = Callable[[str, Sequence[Any], dict[str, Any]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class _Argument:
-    """Of a rounding operator. exact: whether only exact operators came before it. divided: whether
-    it is divided before it is rounded."""
+    """An argument of a rounding operator. exact: only exact operators came before it. divided: it
+    is divided before it is rounded."""
 
     value: Any
     exact: bool
@@ -56,18 +56,18 @@ class _Argument:
 
 
 def includes_rounding(names: Iterable[str]) -> bool:
-    """Whether one of these operators, by full name, rounds to whole numbers."""
+    """Return whether one of these operators, by full name, rounds to whole numbers."""
     return any(_is_rounding(name.split(".")[1]) for name in names if "." in name)
 
 
 def unit(
     call: Callable[[Any], Any], inputs: Any, precise: Callable[[Any], Any], arguments: Any
 ) -> float:
-    """The unit roundoff of what call(inputs) rounds to whole numbers, at most SINGLE; 0 where it
-    rounds nothing that was rounded before. precise: the same in high precision, of `arguments`.
+    """Return the unit roundoff of the values that call(inputs) rounds to whole numbers, at most
+    SINGLE; 0 where these values are exact. precise, arguments: the same call in high precision.
 
-    An argument is exact where only exact operators came before, or where high precision gives the
-    same; a dtype that is written into the reference leaves the former alone."""
+    A value is exact where only exact operators came before, or where high precision gives the same
+    value; the second test does not apply if the reference fixes a dtype."""
     import torch
 
     roundoff = 0.0
@@ -84,9 +84,9 @@ def unit(
 def compute_alternatives(
     call: Callable[[Any], Any], inputs: Any, slack: float, dtypes: Sequence[Any]
 ) -> list[list[Any]]:
-    """What call(inputs) gives with what it rounds moved to all SIDES, in these dtypes; nothing
-    without slack, which is relative to an argument and the root mean square of all of its
-    tensor."""
+    """Return the outputs of call(inputs), in these dtypes, with rounded values moved to each of
+    SIDES; [] without slack. slack: the largest move, relative to the value plus the root mean
+    square of its tensor."""
     if not slack:
         return []
     sides = []
@@ -97,7 +97,7 @@ def compute_alternatives(
 
 
 def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
-    """Of all rounding operators of call(inputs), in order."""
+    """Collect the arguments of all rounding operators of call(inputs), in order."""
     collected: list[_Argument] = []
     exact = True
 
@@ -113,7 +113,7 @@ def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
 
 
 def _move(name: str, args: Sequence[Any], kwargs: dict[str, Any], slack: float) -> Sequence[Any]:
-    """The operator's arguments, what it rounds moved by so much of it."""
+    """Return the operator's arguments with the value that it rounds moved by `slack`."""
     import torch
 
     if not _rounds(name, args):
@@ -139,7 +139,7 @@ def _is_rounding(name: str) -> bool:
 
 
 def _call_watched(call: Callable[[Any], Any], inputs: Any, at: _At) -> Any:
-    """call(inputs), each operator with the arguments that `at` makes of its own."""
+    """Run call(inputs) with each operator's arguments replaced by those that `at` returns."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class RoundingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped

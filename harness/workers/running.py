@@ -1,4 +1,4 @@
-"""Calls one after the other between two looks at a clock, and what a worker says of them."""
+"""Consecutive calls between two readings of a clock, and the figures that a worker reports."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def run(
     arguments: list[Any],
     clock: placement.HostClock | placement.DeviceClock,
 ) -> Any:
-    """Call once for each argument list, holding every output. (outputs, (ns, minor faults, major
-    faults, switches))."""
+    """Call once for each argument list and keep every output. Returns (outputs, `figures`)."""
     outputs: list[list[Any]] = []
     keep = outputs.append
     gc.disable()
@@ -33,8 +32,8 @@ def run(
     return outputs, figures(elapsed, before, after, queued)
 
 
-MOST_RUNS, ENOUGH_NS = 5, 50_000_000  # of one call over and over
-DECISIONS = 20  # pairs of runs, and calls of each
+MOST_RUNS, ENOUGH_NS = 5, 50_000_000  # limits on the runs of one repeated call
+DECISIONS = 20  # pairs of runs, and calls in each run
 
 
 def repeated_calls_ns(
@@ -43,10 +42,10 @@ def repeated_calls_ns(
     count: int,
     clock: placement.HostClock | placement.DeviceClock,
 ) -> int:
-    """Nanoseconds of `count` calls on the same inputs: the median of a few runs. Each call gives
-    its outputs back before the next begins, so that one stretch of memory serves for all: with
-    outputs that were held, fresh pages were timed here and not where the verdict is. On a CPU it is
-    processor time, as in the verdict: others who want the core lengthen neither."""
+    """Return the nanoseconds of `count` calls on the same inputs, the median of a few runs. Each
+    call's outputs are released before the next call, so that all use the same memory: with outputs
+    kept, this figure included fresh pages which the verdict's figures do not. On a CPU it is
+    processor time, as in the verdict, which other processes on the core do not lengthen."""
     if isinstance(clock, placement.HostClock):
         clock = placement.HostClock(time.process_time_ns)
     runs: list[int] = []
@@ -66,8 +65,9 @@ def repeated_calls_ns(
 
 
 def dispatch_ns(without_kernel: Callable[..., Any], inputs: Any) -> int:
-    """Nanoseconds that an exported package takes to find its kernel, beyond those of calling a
-    module: the median of paired runs, with warm caches. 0 where it goes to the reference."""
+    """Return the nanoseconds that an exported package takes to find its kernel, beyond the call of
+    a module: the median of paired runs with warm caches. 0 where it falls back to the
+    reference."""
     import torch
 
     idle, nothing, clock = without_kernel(*inputs), torch.nn.Module(), placement.HostClock()
@@ -92,8 +92,8 @@ def _call_spread(module: Callable[..., Any], inputs: Any) -> Any:
 def figures(
     elapsed: int, before: resource.struct_rusage, after: resource.struct_rusage, queued: int
 ) -> tuple[int, ...]:
-    """What a worker says of a burst: nanoseconds, minor faults, major faults, involuntary switches,
-    nanoseconds until all was queued."""
+    """Return a worker's figures of a burst: nanoseconds, minor faults, major faults, involuntary
+    context switches, nanoseconds until all calls were queued."""
     return (
         elapsed,
         after.ru_minflt - before.ru_minflt,

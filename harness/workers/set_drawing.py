@@ -1,4 +1,4 @@
-"""Draw input sets of a case, with what the reference in high precision makes of them."""
+"""Draws input sets of a case and computes the reference's results for them in high precision."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from . import (
 from .live_task import CALL, LiveCase, LiveTask, plain_values_text
 from .task_file import TaskProblem
 
-Write = Callable[..., None]  # layout, tensors, where to begin
+Write = Callable[..., None]  # layout, tensors, start in bytes
 
 
 @dataclass(frozen=True)
 class SetOrder:
-    """One set to draw. slack: see rounding.compute_alternatives."""
+    """An order to draw one set. slack: see rounding.compute_alternatives."""
 
     case: str
     seed: int
@@ -37,8 +37,9 @@ class SetOrder:
 
 @dataclass(frozen=True)
 class _Results:
-    """Inputs, upstream gradients among them, the same on the device, what the reference in high
-    precision makes of them, and what it gives where values near a tie go the other way."""
+    """A drawn set. inputs: including upstream gradients. arguments: the inputs on the device.
+    expected: the reference's outputs in high precision. alternatives: its outputs where values near
+    a tie round the other way."""
 
     inputs: list[Any]
     arguments: list[Any]
@@ -47,8 +48,8 @@ class _Results:
 
 
 def writers(fds: Sequence[int], sizes: Sequence[int]) -> list[Write]:
-    """How tensors are written where each descriptor leads: to a file, or to memory on a device, of
-    these sizes in bytes."""
+    """Return a function for each descriptor that writes tensors to it: to a file or, with sizes in
+    bytes, to device memory."""
     if not sizes:
         return [partial(_write_to_file, fd) for fd in fds]
     regions = [
@@ -63,8 +64,8 @@ def _write_to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
 
 
 def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[str, Any]:
-    """Draw a set, with expected outputs in float64 where they are floating. write: inputs,
-    expected, the framework's own result, the alternatives."""
+    """Draw a set, with expected outputs in float64 where they are floating. write: for inputs,
+    expected outputs, the framework's own outputs, the alternatives."""
     import torch
 
     case = task.cases[order.case]
@@ -97,8 +98,8 @@ def make_group_set(
     framework: list[int],
 ) -> dict[str, Any]:
     """Draw a set of a group, with expected outputs rounded to the outputs' dtypes. base,
-    expected_base: where it begins, and where its outputs do. framework: outputs, by number, of
-    which the framework's own are written as well."""
+    expected_base: the start of its inputs and of its outputs, in bytes. framework: indices of the
+    outputs for which the framework's own results are written as well."""
     case = task.cases[order.case]
     results = _compute(task, case, order)
     layout = task.plan(results.inputs, "get_inputs", case.begins)
@@ -126,9 +127,9 @@ def make_group_set(
 def left_state(
     task: LiveTask, write: Sequence[Write], order: SetOrder, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Call the reference once on the inputs of a set, as constructed, and write what this leaves of
-    these parameters and buffers: in high precision, then the framework's own. The layouts of
-    both."""
+    """Call the reference once on the inputs of a set, with its initial state, and write the
+    resulting values of these parameters and buffers: in high precision, then in the framework's own
+    dtype. Returns the layouts of both."""
     case = task.cases[order.case]
     initial = list(case.initial_state.values())
     with task.all_threads():
@@ -142,7 +143,7 @@ def left_state(
         layouts = []
         calls = (case.precise, precise), (case.model, arguments)
         for put, (model, values) in zip(write, calls, strict=True):
-            case.set_state(initial)  # both may be one model
+            case.set_state(initial)  # again: both may be the same model
             call = model_calls.forward(model, case.upstream)
             task.attempt(partial(call, values))
             state = modules.state(model)
@@ -158,7 +159,7 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
     if tensor_relations.specs(sample) != case.specs:
         raise TaskProblem(
             f"{task.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ "
-            "from draw to draw; they must be fixed for a case (shapes vary through CASES)"
+            "between draws; they must be fixed for a case (use CASES to vary shapes)"
         )
     upstream = task.draw_upstream(case, order.seed + 2)
     inputs = families.vary([*sample, *upstream], order.family, order.seed + 1)
@@ -169,7 +170,7 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
     if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in case.outputs["leaves"]]:
         raise TaskProblem(
             f"{task.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
-            "they must be fixed for a case (shapes vary through CASES)"
+            "they must be fixed for a case (use CASES to vary shapes)"
         )
     alternatives = rounding.compute_alternatives(call, precise, order.slack, _dtypes(case))
     return _Results(inputs, arguments, expected, alternatives)
@@ -183,8 +184,8 @@ def _framework_outputs(case: LiveCase, results: _Results) -> list[Any]:
 def _output_memory(
     task: LiveTask, case: LiveCase, layout: Layout, arguments: Any
 ) -> dict[str, list[int]]:
-    """Where the outputs lie for these inputs: one draw does not say it for another where the model
-    can do one thing or another. On a device nobody asks."""
+    """Return where the outputs lie for these inputs. The case's answer is valid unless the inputs
+    besides tensors differ or the model may branch on values. It is not used on a device."""
     if not placement.is_host(task.device):
         return case.memory
     if plain_values_text(layout) == case.values and not case.looks:

@@ -1,4 +1,4 @@
-"""Reading a task file inside the reference worker: what it offers, its cases, and errors that name
+"""Reads a task file inside the reference worker: its definitions, its cases, and errors that name
 the line and the fix."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..wire.task_lines import Lines
 from . import modules
 
 IMPORTING = "importing the file"
-_DRAWN = 2  # held-out cases drawn from each declared range
+_DRAWN = 2  # held-out cases that are drawn from each declared range
 
 
 class TaskProblem(Exception):
-    """The task cannot be judged; the message names the line and the fix."""
+    """The task cannot be judged. The message names the line and the fix."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class TaskFile:
     baselines: dict[str, Callable[..., Any]]
 
     def inputs(self, case: CaseSpec) -> list[Any]:
-        """get_inputs() for a case, as a list."""
+        """Call get_inputs() for a case and return a list."""
         value = self._ask("get_inputs", case)
         return list(value) if isinstance(value, (list, tuple)) else [value]
 
     def init_inputs(self, case: CaseSpec) -> Any:
-        """get_init_inputs() for a case: a list (positional) or a dict (by keyword); [] without the
-        function."""
+        """Call get_init_inputs() for a case. Returns a list (positional arguments) or a dict
+        (keyword arguments); [] without the function."""
         if not hasattr(self.module, "get_init_inputs"):
             return []
         value = self._ask("get_init_inputs", case)
@@ -74,8 +74,8 @@ class TaskFile:
 
 
 def attempt(action: Callable[[], Any], what: str, lines: Lines, *anchors: str) -> Any:
-    """Run a part of the task; what it raises becomes a TaskProblem with the line of the task file
-    that raised or, where none of its lines took part, of the first anchor there is."""
+    """Run a part of the task. Whatever it raises becomes a TaskProblem with the line of the task
+    file that raised or, if none was involved, the line of the first anchor that is defined."""
     try:
         return action()
     except TaskProblem:
@@ -99,13 +99,13 @@ def attempt(action: Callable[[], Any], what: str, lines: Lines, *anchors: str) -
 def _fix(error: BaseException, what: str) -> str:
     if isinstance(error, ImportError):
         return (
-            f"Install it where the evaluator runs ({sys.executable}), or do without it; modules "
+            f"Install it where the evaluator runs ({sys.executable}), or do not use it; modules "
             "beside the task can be imported."
         )
     if isinstance(error, OSError):
         return (
-            "A task runs confined: it reads its own folder, writes to its temporary folder, and "
-            "has no network and no home."
+            "A task runs in a sandbox: it can read its own folder and write to its temporary "
+            "folder, and has no network and no home directory."
         )
     if (
         isinstance(error, MemoryError)
@@ -114,7 +114,7 @@ def _fix(error: BaseException, what: str) -> str:
     ):
         return "Use smaller shapes, or a machine with more memory."
     return (
-        "Fix that line: the file has to import on its own."
+        "Fix that line: it must be possible to import the file by itself."
         if what == IMPORTING
         else f"Make {what} run by itself in Python."
     )
@@ -124,7 +124,7 @@ def read(
     source: str,
     filename: str,
     held_out_source: str = "",
-    held_out_name: str = "task.heldout.py",  # a module without a name stops `inspect`, and so torch
+    held_out_name: str = "task.heldout.py",  # `inspect`, and so torch, needs a module's file name
     seed: int = 0,
 ) -> TaskFile:
     """Load the file and check its parts. Raises TaskProblem."""
@@ -171,7 +171,7 @@ def read(
 
 
 def _check_parts(source: str, lines: Lines) -> None:
-    """What can be seen without running the file: a reason not to run it."""
+    """Raise TaskProblem for errors that can be found without running the file."""
     try:
         compile(source, lines.filename, "exec")
     except (SyntaxError, ValueError) as error:
@@ -180,7 +180,7 @@ def _check_parts(source: str, lines: Lines) -> None:
             f"{lines.filename}, line {number}: not valid Python: {error.args[0]}; fix the syntax "
             "there or just above"
         ) from error
-    if "*" in lines.first:  # from … import *: only running it tells
+    if "*" in lines.first:  # from … import *: its names are known only after running it
         return
     if not lines.first.keys() & {"Model", "reference"}:
         raise TaskProblem(_no_model(lines))
@@ -236,7 +236,7 @@ def _cases(module: types.ModuleType, lines: Lines) -> list[CaseSpec]:
         if unknown := sorted(map(str, names - set(declared))):
             where = lines.at(f"{label}[{unknown[0]!r}]", label)
             raise TaskProblem(
-                f"{where}: {label} names {unknown[0]!r}, which is not in CASES; choose of: "
+                f"{where}: {label} names {unknown[0]!r}, which is not in CASES; choose from: "
                 f"{', '.join(declared)}"
             )
     if any(
@@ -259,7 +259,7 @@ def _cases(module: types.ModuleType, lines: Lines) -> list[CaseSpec]:
 
 
 def _names(module: types.ModuleType, label: str, lines: Lines) -> set[str]:
-    """The case names in PROTECTED or HELD_OUT."""
+    """Return the case names in PROTECTED or HELD_OUT."""
     value = getattr(module, label, ())
     if not isinstance(value, (list, tuple, set, frozenset)):
         raise TaskProblem(
@@ -273,15 +273,15 @@ def _companions(companion: types.ModuleType, lines: Lines) -> list[CaseSpec]:
     declared = getattr(companion, "CASES", None)
     if not isinstance(declared, dict) or not all(isinstance(v, dict) for v in declared.values()):
         raise TaskProblem(
-            f"{lines.at('CASES')}: a held-out file has CASES, names with keyword arguments, and "
-            "nothing else"
+            f"{lines.at('CASES')}: a held-out file must define CASES, which maps names to keyword "
+            "arguments, and nothing else"
         )
     return [CaseSpec(f"held_out:{k}", dict(v), held_out=True) for k, v in declared.items()]
 
 
 def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], lines: Lines) -> None:
-    """Every keyword of a case must be named by get_inputs or get_init_inputs; else a typing error
-    would pass in silence."""
+    """Require that get_inputs or get_init_inputs names every keyword of a case; otherwise a typo
+    would go unnoticed."""
     functions = [
         getattr(module, n) for n in ("get_inputs", "get_init_inputs") if hasattr(module, n)
     ]
@@ -301,8 +301,8 @@ def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], lines: Lin
 
 
 def _draw_held_out(module: types.ModuleType, lines: Lines, rng: random.Random) -> list[CaseSpec]:
-    """Cases from the ranges of HELD_OUT: {"rows": (1, 4096)} draws uniformly, a list chooses,
-    anything else stays."""
+    """Draw cases from the ranges of HELD_OUT: {"rows": (1, 4096)} draws uniformly, a list draws one
+    of its items, anything else is kept."""
     cases = []
     for position, entry in enumerate(
         h for h in getattr(module, "HELD_OUT", ()) if not isinstance(h, str)

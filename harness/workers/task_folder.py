@@ -1,5 +1,5 @@
-"""What a task takes from its own folder besides its text: it decides what is right as the text
-does, and so belongs to its identity."""
+"""The files that a task loads from its own folder besides its text. Like the text they decide what
+is right, so they belong to its identity."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from typing import Any
 
 from .modules import LoadError
 
-MOST = 2000  # files; more are no helpers of a task
+MOST = 2000  # the most files that a task may load
 
 
 class TaskNeighbours:
-    """Files below the task's folder that were imported or read, by relative name, with the SHA-256
-    of their content.
+    """The files below the task's folder that were imported or read, by relative name, with the
+    SHA-256 of their content.
 
-    folder: a real path, "" where the task has none. task_files: names of files whose text is
-    known otherwise. Installed packages and scratch folders below it do not count: an environment is
-    no part of the task."""
+    folder: a real path, "" where the task has none. task_files: names of files whose text is known
+    already. Installed packages and temporary folders below the folder do not count: an environment
+    is not part of the task."""
 
     def __init__(self, folder: str, task_files: Collection[str]) -> None:
         self._folder = f"{folder.rstrip('/')}/" if folder else ""
         self._task_files = frozenset(task_files)
         self._files: dict[str, tuple[tuple[int, ...], str]] = {}  # the file's stamp and its digest
         self._pinned: dict[str, str] | None = None
-        self._modules = 0  # that were looked at
+        self._modules = 0  # the number already looked at
         self._hashing = threading.local()
         places = [
             sys.prefix,
@@ -49,13 +49,13 @@ class TaskNeighbours:
             _read_sources(self._folder, self._foreign)
 
     def watch(self) -> None:
-        """Note every file that is opened from now on, for good: a process that is timed is not
-        watched, but compared."""
+        """Record every file that is opened from now on. This cannot be undone, so a timed process
+        is not watched; its files are compared instead."""
         if self._folder:
             sys.addaudithook(self._note_opening)
 
     def digests(self) -> dict[str, str]:
-        """By name, so far."""
+        """Return the digests so far, by name."""
         if self._folder and len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             for module in tuple(sys.modules.values()):
@@ -65,8 +65,9 @@ class TaskNeighbours:
         return {name: digest for name, (_, digest) in sorted(self._files.items())}
 
     def pin(self, expected: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What there is of it now, which must stay all. expected: what another process with this
-        task found, instead. Raises LoadError("task") for too many."""
+        """Return the digests so far and allow no other files from now on. expected: the digests
+        that another process with this task found, to be allowed instead. Raises LoadError("task")
+        for too many."""
         for name in expected or ():
             self._note_file(self._folder + name)
         digests = self.digests()
@@ -80,8 +81,8 @@ class TaskNeighbours:
         return digests
 
     def problem(self) -> str:
-        """What the task took from its folder since `pin` that is no part of its identity, and the
-        fix; "" for nothing."""
+        """Return which files the task has loaded since `pin` that do not belong to its identity,
+        and the fix; "" for none."""
         if self._pinned is None:
             return ""
         digests = self.digests()
@@ -123,13 +124,13 @@ class TaskNeighbours:
             )
             if stat.S_ISREG(about.st_mode) and self._files.get(name, ((),))[0] != stamp:
                 self._files[name] = (stamp, _digest(path))
-        except OSError:  # whoever opens it will hear of that
+        except OSError:  # the task's own attempt to open it reports the error
             self._files.pop(name, None)
         finally:
             self._hashing.on = False
 
     def _name(self, path: str) -> str:
-        """Relative to the folder; "" for what does not count."""
+        """Return the path relative to the folder, "" for a file that does not count."""
         for place in (os.path.abspath(path), os.path.realpath(path)):
             if place.startswith(self._folder):
                 name = place[len(self._folder) :]
@@ -146,13 +147,13 @@ def _digest(path: str) -> str:
 
 
 def _read_sources(folder: str, foreign: tuple[str, ...]) -> None:
-    """Import what lies below a folder from its source: bytecode beside it may be older, of an edit
-    within the same second."""
+    """Import modules below a folder from source: cached bytecode may be outdated by an edit within
+    the same second."""
     original = SourceFileLoader.path_stats
 
     def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
         if path.startswith(folder) and not path.startswith(foreign):
-            # which is how a loader says that there is no bytecode
+            # a loader's way to report that there is no bytecode
             raise OSError("imported from its source")
         return original(self, path)
 

@@ -1,4 +1,4 @@
-"""The process of a task: its folder, what it prints, and its steps under watch."""
+"""The process of a task: its folder, its output, and the monitoring of its steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .task_folder import TaskNeighbours
 
 
 class TaskSteps:
-    """Runs the task's own code. stack: a file for the stack of a step that takes longer than
+    """Runs the task's code in steps. stack: a file for the stack of a step that takes longer than
     `patience_s`."""
 
     def __init__(
@@ -29,8 +29,8 @@ class TaskSteps:
         self._neighbours, self._lines = neighbours, lines
 
     def run(self, action: Callable[[], Any]) -> Any:
-        """One step: problems are reported as such, and where it hangs is written down for the
-        judge. Raises LoadError("task")."""
+        """Run one step. If it hangs, its stack is written for the judge. Raises
+        LoadError("task")."""
         os.ftruncate(self._stack, 0)
         os.lseek(self._stack, 0, os.SEEK_SET)
         faulthandler.dump_traceback_later(self._patience_s, file=self._stack)
@@ -46,22 +46,22 @@ class TaskSteps:
 
 
 def settle(folder: str, search_path: str, compiled_fd: int) -> None:
-    """Set programs, what was compiled, and the current folder as a task finds them."""
+    """Set the search path, the compile caches and the current folder for a task."""
     os.environ["PATH"] = search_path
     compile_cache.use_private_folders()
     if os.fstat(compiled_fd).st_size:
         compile_cache.unpack(compiled_fd)
     if folder:
-        # not readable for whom this process has become: the import will say so
+        # this process's user may not be able to read it: the import reports that
         with contextlib.suppress(OSError):
             os.chdir(folder)
-        # a task may import its neighbours; our own packages stand before it
+        # a task may import its neighbours; the evaluator's packages come first
         sys.path.insert(1, folder)
 
 
 class LossyLog(io.TextIOBase):
-    """What a task prints goes to the log while it has room, and is then dropped: a noisy task may
-    be a good one."""
+    """Writes a task's output to the log while there is room, and then drops it: a noisy task may
+    still be a good one."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):  # full

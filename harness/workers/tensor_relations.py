@@ -1,4 +1,4 @@
-"""What tensors are to each other: of one shape and layout, equal, close, in one memory."""
+"""Relations between tensors: same shape and layout, equal, close, in the same memory."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from ..wire.nesting import tensors_of
 
 
 def specs(value: Any) -> list[Any]:
-    """Shape, strides and dtype of each tensor."""
+    """Return shape, strides and dtype of each tensor."""
     return [(t.shape, t.stride(), t.dtype) for t in tensors_of(value)]
 
 
 def begins(value: Any) -> list[int]:
-    """At which byte of a line of memory each tensor begins, as far as that is its own doing: a
-    view's. A kernel may need more alignment than a task's inputs have."""
+    """Return the byte of a line of memory at which each tensor begins, as far as its storage offset
+    decides it. A kernel may need more alignment than a task's inputs have."""
     return [t.storage_offset() * t.element_size() % LINE for t in tensors_of(value)]
 
 
 def held_bytes(outputs: list[Any], inputs: Any) -> int:
-    """What keeping the outputs keeps: a framework's result may lie in a far larger allocation
-    (smooth_l1_loss of torch 2.11 returns one number at the start of all its terms)."""
+    """Return the bytes that stay allocated while the outputs are kept. A result of the framework
+    may lie in a far larger allocation (smooth_l1_loss of torch 2.11 returns one number at the start
+    of all its terms)."""
     input_storages = {t.untyped_storage().data_ptr() for t in tensors_of(inputs)}
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in outputs}
     return sum(nbytes for place, nbytes in storages.items() if place not in input_storages)
 
 
 def aliases(outputs: list[Any], inputs: Any) -> list[int]:
-    """Outputs, by number, that lie in the memory of inputs."""
+    """Return the indices of outputs that lie in the memory of inputs."""
     input_storages = {t.untyped_storage().data_ptr() for t in tensors_of(inputs)}
     return [n for n, t in enumerate(outputs) if t.untyped_storage().data_ptr() in input_storages]
 
 
 def memory(one: list[Any], other: list[Any]) -> dict[str, list[int]]:
-    """Where the reference's outputs lie, by two calls with equal inputs of which the first is held.
-    same: outputs, by number, in the same memory in both: parameters, what it keeps, its inputs.
-    Nobody may change them there. together: for each output the number of the first that shares its
-    memory."""
+    """Describe where the reference's outputs lie, from two calls with equal inputs, the first of
+    which are kept. same: indices of outputs in the same memory in both calls, such as parameters,
+    cached tensors and inputs; callers must not change them. together: for each output the index of
+    the first output that shares its memory."""
     places, others = ([t.untyped_storage().data_ptr() for t in each] for each in (one, other))
     both = zip(places, others, strict=True)
     return {
@@ -47,14 +48,14 @@ def memory(one: list[Any], other: list[Any]) -> dict[str, list[int]]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal in every element, NaN with NaN."""
+    """Return whether tensors are equal in every element; NaN equals NaN."""
     import torch
 
     return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def all_close(one: list[Any], other: list[Any]) -> bool:
-    """Equal up to the reordering that threads may cause."""
+    """Return whether tensors are equal up to the effects of reordering by threads."""
     import torch
 
     return all(

@@ -1,4 +1,4 @@
-"""How many bytes of its inputs and parameters one call of the reference has to read."""
+"""The number of bytes of its inputs and parameters that one call of the reference has to read."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import bisect
 from collections.abc import Sequence
 from typing import Any
 
-# Operators that pick rows of their first argument along one axis: where their numbers are.
+# Operators that pick rows of their first argument along one axis -> position of the indices.
 _ROWS = {"embedding": 1, "_embedding_bag": 1, "_embedding_bag_forward_only": 1, "index_select": 2}
-# Operators that pick elements of their first argument, each of the result one.
+# Operators that pick one element of their first argument for each element of the result.
 _ELEMENTS = frozenset({"gather", "take", "index", "masked_select"})
-_UNREAD = ("_like", "is_same_size")  # ends of names: shapes are asked for, contents are not
+_UNREAD = ("_like", "is_same_size")  # endings of operators that read shapes but not contents
 
 
 class Reads:
-    """Watches the operators inside the `with` block. leaves: the tensors of interest.
+    """Counts the bytes read by operators inside the `with` block. leaves: the tensors of interest.
 
-    A tensor never counts by more than the memory that it takes, however often it is read; of a
-    table that is looked up only the rows that an operator picks count, each once; of a view only
-    what it shows. A tensor that no operator was seen to read counts whole: code that the framework
-    does not dispatch may have read it.
+    A tensor counts at most with its own size, however often it is read. Of a lookup table only the
+    rows that an operator picks count, each once; of a view only its elements. A tensor that no
+    operator read counts in full: code that the framework does not dispatch may have read it.
     """
 
     def __init__(self, leaves: Sequence[Any]) -> None:
@@ -42,7 +41,7 @@ class Reads:
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
                 result = func(*args, **(kwargs or {}))
-                with _disable_current_modes():  # what is counted here is no operator of the task
+                with _disable_current_modes():  # operators of the counting itself do not count
                     watch(func, (*args, *(kwargs or {}).values()), result)
                 return result
 
@@ -55,7 +54,7 @@ class Reads:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that had to be read."""
+        """The bytes that had to be read."""
         return sum(
             min(nbytes, read) if read else nbytes
             for (_, nbytes), read in zip(self._leaves, self._read, strict=True)
@@ -75,7 +74,7 @@ class Reads:
                 )
 
     def _leaf(self, tensor: Any) -> int | None:
-        """The number of the leaf in whose memory a tensor begins."""
+        """Return the index of the leaf in whose memory a tensor begins."""
         if not _lies(tensor):
             return None
         address = tensor.data_ptr()
@@ -86,24 +85,24 @@ class Reads:
 
 
 def _lies(tensor: Any) -> bool:
-    """Whether it has an address."""
+    """Return whether a tensor has an address."""
     return str(tensor.layout) == "torch.strided" and not tensor.is_meta
 
 
 def _extent(tensor: Any) -> int:
-    """Bytes from its first element to its last: of one that is expanded, those that are there."""
+    """Return the bytes from the first to the last element; expanded axes take no room."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     return int((1 + sum((count - 1) * step for count, step in steps)) * tensor.itemsize)
 
 
 def _is_view(func: Any) -> bool:
-    """Whether an operator's result is a view, so that nothing was read yet."""
+    """Return whether an operator's result is a view, so that nothing was read yet."""
     returns = func._schema.returns
     return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
 
 
 def _lookup_bytes(name: str, arguments: tuple[Any, ...], result: Any) -> int | None:
-    """Bytes that a lookup reads of its first argument, None for an operator that is none."""
+    """Return the bytes that a lookup reads of its first argument; None for other operators."""
     if name in _ROWS:
         return _rows_bytes(
             arguments[0], 0 if name != "index_select" else arguments[1], arguments[_ROWS[name]]

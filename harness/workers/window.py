@@ -1,9 +1,8 @@
-"""A device worker's side of what it shares with the judge: inputs appear in a window that it can
-only read, outputs stay where they are.
+"""A device worker's side of the memory shared with the judge: inputs appear in a window that it can
+only read, and outputs stay where they are.
 
-Where outputs lie is said by address, and the allocations around them are handed over as
-descriptors, each once. What the judge makes of it is its own business: it copies the bytes before
-it believes in any.
+The worker reports outputs by address and sends a descriptor of each allocation around them once.
+The judge trusts none of this: it copies the bytes before it checks them.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ class Window:
 
         self._bytes = device_memory.map_descriptor(memory, nbytes, writable=False)
         self.words = stream_words.SharedWords(words)
-        # pages that the judge maps, by the number of a step of addresses
+        # pages that the judge maps, by address // device_memory.STEP
         self._pages: dict[int, device_memory.DevicePage] = {}
         self._tiny = torch.zeros(1, device="cuda")
-        # what is loaded late is loaded now
+        # load now the kernels that are loaded at first use
         self.words.hold_on(torch.cuda.current_stream().cuda_stream, stream_words.GO, 0)
         self.nothing()
 
@@ -40,20 +39,20 @@ class Window:
         self._bytes = device_memory.map_descriptor(memory, nbytes, writable=False)
 
     def inputs(self, layouts: list[Layout], sets: list[tuple[int, int]]) -> list[Any]:
-        """What will appear there. sets: of each where it starts, and the number of its layout."""
+        """Build the inputs that will appear in the window. sets: for each its start in bytes and
+        the index of its layout."""
         return [buffers.build(layouts[layout], self._bytes, base) for base, layout in sets]
 
     def nothing(self) -> None:
-        """The smallest work that a device can be given."""
+        """Launch the smallest piece of work for a device."""
         self._tiny.add_(1)
 
     def show(
         self, calls: list[list[Any]], expected: call_form.Forms, send: SendAllocation
     ) -> list[list[Any]]:
-        """Where the outputs of all calls lie, one after the other: address and, unless it is
-        contiguous, strides in elements. One in memory that cannot be shown, or in that of the
-        inputs, which change once the calls are over, is replaced by a copy, in the lists as
-        well."""
+        """Return for the outputs of all calls, in order, the address and, unless contiguous, the
+        strides in elements. An output in memory that cannot be shared, or in the inputs' memory,
+        which changes after the calls, is replaced by a copy, also in the lists."""
         places = []
         for outputs in calls:
             if len(outputs) != len(expected):
@@ -72,29 +71,30 @@ class Window:
         return places
 
     def _in_mapped_memory(self, tensor: Any, send: SendAllocation) -> Any:
-        """The tensor, or a copy of it, in memory that the judge maps."""
+        """Return the tensor, or a copy of it, in memory that the judge maps."""
         output = tensor.detach()
         if output.numel() == 0:
             return output
         if call_form.spread_bytes(output.shape, output.stride(), output.itemsize) != output.nbytes:
-            # with gaps, or one element several times: to be copied by whoever made it so
+            # has gaps or repeated elements: the worker pays for the copy
             output = output.contiguous()
         if not (output.is_cuda and not self._holds(output) and self._is_mapped(output, send)):
             output = output.to("cuda", copy=True)
             if not self._is_mapped(output, send):
                 text = (
-                    "its outputs lie in device memory that cannot be shown to the judge: leave "
-                    "torch's allocator as it is"
+                    "its outputs lie in device memory that cannot be shared with the judge: do not "
+                    "change torch's allocator"
                 )
                 raise modules.LoadError("exception", text)
         return output
 
     def _holds(self, tensor: Any) -> bool:
-        """Whether a tensor lies in the window."""
+        """Return whether a tensor lies in the window."""
         return bool(0 <= tensor.data_ptr() - self._bytes.data_ptr() < len(self._bytes))
 
     def _is_mapped(self, tensor: Any, send: SendAllocation) -> bool:
-        """Whether the judge maps all the memory around a tensor, once it was sent what is new."""
+        """Send the judge the new allocations around a tensor. Returns whether it can map all of
+        them."""
         start = tensor.data_ptr()
         end = start + call_form.spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
         while start < end:
@@ -119,6 +119,6 @@ class Window:
         return True
 
     def _forget(self, page: device_memory.DevicePage) -> None:
-        """An allocation that lies there no more. Once: what `export` has kept of it is let go."""
+        """Forget an allocation that is gone, and release the handle that `export` kept, once."""
         self._pages = {step: other for step, other in self._pages.items() if other is not page}
         device_memory.release(page.handle)

@@ -23,10 +23,17 @@ _PARTS = (
     "kernel.py",
     "calls.py",
     "modules.py",
+    "arguments.py",
+    "updates.py",
     "dispatch.py",
+    "threads.py",
     "quick.py",
+    "instance.py",
+    "unchanged.py",
+    "binding.py",
     "between.py",
     "op.py",
+    "face.py",
 )
 _MODULE = '''
 

@@ -230,8 +230,8 @@ def _of_another_task(entry: dict[str, Any]) -> None:
         (_older, "this machine may have changed since"),
         (_of_tomorrow, "this machine may have changed since"),
         (_without_cases, "is damaged (CodecError: Task.cases"),
-        (_of_another_machine, "of another task or machine"),
-        (_of_another_task, "its digest is another one"),
+        (_of_another_machine, "belongs to another task or machine"),
+        (_of_another_task, "its digest differs"),
         (None, "is damaged (JSONDecodeError"),
     ],
 )

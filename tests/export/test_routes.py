@@ -283,7 +283,7 @@ with torch.no_grad():
     for _ in range(20):
         weight = torch.randn(64)
         close(kept.functional(x, init=(64,), state={"weight": weight}), x * torch.tanh(weight))
-held = weakref.ref(model._kevolve.kernel)
+held = weakref.ref(model._kevolve.instance)
 del model
 gc.collect()
 assert held() is None

@@ -81,9 +81,9 @@ with torch.no_grad():
         close(package.functional(x2, init=(32,), state=state), torch.func.functional_call(reference, state, (x2,)))
         close(torch.func.functional_call(model, state, (x2,)), torch.func.functional_call(reference, state, (x2,)))
     # calls that look the same go the short way, and nothing else does
-    quick = model._kevolve.quick
-    assert quick.find((x,), quick.read(model)) is True
-    assert quick.find((x.double(),), quick.read(model)) is None
+    quick, read = model._kevolve.instance.quick, model._kevolve.read
+    assert quick.find((x,), read(model)) == "kernel"
+    assert quick.find((x.double(),), read(model)) is None
     swapped = copy.deepcopy(other)
     close(swapped(x), reference(x))
     swapped.weight.data = swapped.weight.data.double()
@@ -197,7 +197,7 @@ for case in mixed.case_names():
 tensors, ints, floats = [], [], []
 layout = mixed.op.calls.flatten(mixed.case_inputs("biased"), tensors, ints, floats)
 tensors = [t.requires_grad_() for t in tensors]
-torch.library.opcheck(mixed.forward, (tensors, ints, floats, [model.scale], layout, model._kevolve.token, True))
+torch.library.opcheck(mixed.forward, (tensors, ints, floats, [model.scale], layout, model._kevolve.token))
 """  # noqa: E501
     run_python(packages["mixed"].path.parent, CLOSE + script)
 

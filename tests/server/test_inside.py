@@ -127,6 +127,6 @@ def test_hot_loops_are_shown_and_what_is_cold_raises_no_signal(
             shown = text(await client.call_tool("tree_view", section))
             assert "y[r * width + c] = x[r * width + c] * w[c];" in shown
             assert "vmulps" in shown
-            assert "cycles an iteration" in shown
+            assert "cycles per iteration" in shown
 
     judge.run(journey())

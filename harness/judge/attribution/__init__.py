@@ -1,2 +1,2 @@
-"""Who did the work: the candidate's own kernels or the framework; which kernels ran, and what a
-compiler made of them."""
+"""Attribution of the work to the candidate's own kernels or to the framework; the kernels that ran,
+and their compiled code."""

@@ -1,5 +1,5 @@
-"""What a compiler made of each kernel, as a reader wants it: one row a kernel, a summary, signals,
-listings. Pure."""
+"""A report on compiled kernels for a reader: one row per kernel, a summary, signals, listings.
+Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LISTINGS_CHARS = 600_000  # of all listings of an evaluation together
 def describe(
     kernels: Sequence[Captured], architecture: Architecture
 ) -> tuple[dict[str, Any], list[Signal]]:
-    """(data of the stage, signals). data: "kernels" (rows), "static" (figures of the whole),
-    "listings" ("name/sass" -> text)."""
+    """Return (data of the stage, signals). data: "kernels" (rows), "static" (figures of the whole
+    candidate), "listings" ("name/sass" -> text)."""
     kernels = _merge(kernels)
     read = [
         architecture.read(Binary(max(1, k.num_warps), k.shared, k.tensor, k.texts, k.resources))
@@ -35,8 +35,8 @@ def describe(
 
 
 def unloadable(kernels: Sequence[Captured]) -> Captured | None:
-    """A kernel of which no specialization would be loaded by the driver, though host code may have
-    gone on; None without one."""
+    """Return a kernel of which the driver would load no specialization, even if the host code
+    continued without it; None if there is none."""
     for name in dict.fromkeys(k.name for k in kernels):
         family = [k for k in kernels if k.name == name]
         if all(k.refused for k in family):
@@ -45,7 +45,7 @@ def unloadable(kernels: Sequence[Captured]) -> Captured | None:
 
 
 def _merge(kernels: Sequence[Captured]) -> list[Captured]:
-    """Specializations that became the same code are one kernel."""
+    """Merge specializations that were compiled to the same code."""
     by_code: dict[str, Captured] = {}
     for k in kernels:
         key = repr(
@@ -76,8 +76,8 @@ def _merge(kernels: Sequence[Captured]) -> list[Captured]:
 
 
 def _signals(kernels: Sequence[Captured], read: Sequence[Facts]) -> list[Signal]:
-    """Of each kernel its best configuration counts: which one runs is for a measurement on the
-    device to say."""
+    """Return signals about each kernel's best configuration: only a measurement on the device can
+    tell which one runs."""
     spilled, low = [], []
     for name in dict.fromkeys(k.name for k in kernels):
         family = [
@@ -103,8 +103,8 @@ def _signals(kernels: Sequence[Captured], read: Sequence[Facts]) -> list[Signal]
             )
             if best.matrix:
                 text += (
-                    "; usual for a pipelined kernel on matrix units, a loss for one that waits for "
-                    "memory"
+                    "; usual for a pipelined kernel on matrix units, but a loss for a kernel that "
+                    "waits for memory"
                 )
             low.append(Signal("low_occupancy", text, _evidence(best)))
     return [*spilled[:1], *low[:1]]
@@ -135,7 +135,7 @@ def _without_ones(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _labels(kernels: Sequence[Captured]) -> list[str]:
-    """Unique names: of several specializations the second is "name#2"."""
+    """Return unique names: the second specialization of a kernel is "name#2"."""
     counts: dict[str, int] = {}
     labels = []
     for kernel in kernels:
@@ -178,8 +178,8 @@ def _row(label: str, kernel: Captured, facts: Facts) -> dict[str, Any]:
 
 
 def _summary(kernels: Sequence[Captured], read: Sequence[Facts]) -> dict[str, float]:
-    """Figures of the whole candidate: the worst of what would run (autotuned alternatives left
-    aside)."""
+    """Return figures of the whole candidate: the worst of the kernels that would run, without
+    autotuned alternatives."""
     used = [(k, f) for k, f in zip(kernels, read, strict=True) if not k.tuning] or list(
         zip(kernels, read, strict=True)
     )
@@ -199,8 +199,8 @@ def _summary(kernels: Sequence[Captured], read: Sequence[Facts]) -> dict[str, fl
 
 
 def _listings(labels: list[str], kernels: Sequence[Captured]) -> dict[str, str]:
-    """ "name/sass" -> text; those that run before those that were only tried, until the room is
-    used up."""
+    """Return "name/sass" -> text until the room is used up; kernels that run come before those that
+    were only tried."""
     room, listings = LISTINGS_CHARS, {}
     for label, kernel in sorted(zip(labels, kernels, strict=True), key=lambda pair: pair[1].tuning):
         for kind, text in kernel.texts.items():

@@ -1,5 +1,5 @@
-"""The kernels that a candidate's process launched: read from it, and joined with what the build
-service knows of their binaries."""
+"""The kernels that a candidate's process launched: read from it, and combined with the build
+service's listings of their binaries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULT_BYTES = 32 << 20
 
 
 def collect(context: StageContext, worker: Worker, seconds: float) -> tuple[list[Captured], int]:
-    """(kernels, how many were left out), in the words of the candidate's process."""
+    """Return (kernels, number left out) as the candidate's process reports them."""
     fd = memory_files.create("kernels", RESULT_BYTES)
     memory_files.seal(fd, writable=True)
     try:
@@ -40,8 +40,8 @@ def collect(context: StageContext, worker: Worker, seconds: float) -> tuple[list
 def join_listings(
     kernels: Sequence[Captured], builds: Sequence[BuildRecord], architecture: Architecture
 ) -> list[Captured]:
-    """Kernels of load_cuda with listings, registers and shared memory of the binary that was built
-    for them; one that no build knows is left out."""
+    """Add listings, registers and shared memory of the built binaries to kernels of load_cuda.
+    Kernels without a build are left out."""
     binaries = {b.identity: b.product.kernels for b in builds if b.ok and not b.on_host}
     results = []
     for kernel in kernels:
@@ -64,7 +64,7 @@ def join_listings(
 
 
 def _refusal(kernel: Captured, architecture: Architecture) -> str:
-    """Why the driver would not launch it."""
+    """Return why the driver would not launch the kernel, "" if it would."""
     occupancy = architecture.read(
         Binary(max(1, kernel.num_warps), kernel.shared, 0, {}, kernel.resources)
     ).occupancy

@@ -1,8 +1,8 @@
-"""The loops of a C++ candidate: the innermost ones of the functions that were called, the most
+"""The loops of a C++ candidate: the innermost loops of the functions that were called, the most
 called first, as rows, counts and annotated assembly. Pure.
 
-Nothing counts the trips of a loop: that takes a sampler of the candidate's process, or another
-build of it. Known is how often Python called each function.
+Iterations are not counted: that would take a sampler of the candidate's process, or another build.
+What is known is how often Python called each function.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from ..processes.builds import BuildRecord
 
 LISTINGS_CHARS = 200_000  # of all listings of an evaluation together
 MOST_ROWS = 64
-ORDER = "the most called first; whether a loop in one of them ran at all is not known"
+ORDER = "the most called first; it is not known whether a loop in one of them ran at all"
 PORTS = 4  # the busiest ones are shown
 
 
 @dataclass(frozen=True)
 class _LabelledBody:
-    """counted: whether its instructions are a part of the facts. calls: of its function, or of
-    those through which it is reached, None where nothing was called yet."""
+    """A body with its label. counted: whether its instructions are part of the candidate's facts.
+    calls: those of its function, or of the functions through which it is reached; None where
+    nothing was called yet."""
 
     label: str
     function: str
@@ -37,9 +38,10 @@ class _LabelledBody:
 def describe(
     builds: Sequence[BuildRecord], call_counts: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
-    """Data of a stage: "static" (counts over the loops), "loops" (rows), "listings" (label ->
-    text), "loops_of" (which functions are meant). call_counts: functions by build, with how often;
-    where none is known, all that Python may call count. {} where nothing was built."""
+    """Return the data of a stage: "static" (counts over the loops), "loops" (rows), "listings"
+    (label -> text), "loops_of" (the functions that are covered); {} where nothing was built.
+    call_counts: calls by build and function; if empty, all functions that Python may call are
+    covered."""
     libraries = {b.identity: b.product.inside for b in builds if b.ok and b.on_host}
     if not libraries:
         return {}
@@ -66,7 +68,7 @@ def describe(
     return {
         "loops_of": f"the functions that were called, {ORDER}"
         if any_called
-        else "all functions that Python may call: none was called yet, or none was seen",
+        else "all functions that Python may call: no call was seen yet",
         "disassembler": ", ".join(tools),
         "static": {"loops": float(sum(f.counted for f in loops)), **total(counted)}
         if counted
@@ -78,7 +80,7 @@ def describe(
 
 
 def _calls(inside: Inside, call_counts: Mapping[str, int]) -> dict[str, int]:
-    """How often each function was called, or those through which it is reached."""
+    """Return how often each function was called, or the functions through which it is reached."""
     counts: dict[str, int] = {}
     for root, count in call_counts.items():
         for name in _reachable(inside, [root]) if root in inside.functions else ():
@@ -96,7 +98,7 @@ def _of_library(
         for body in inside.functions[name].bodies:
             inner = _reachable(inside, [n for n in body.calls if n in inside.functions])
             if body.loop and looping & set(inner) - {name}:
-                continue  # it calls a function that loops, so it is not the innermost
+                continue  # it calls a function with a loop, so it is not innermost
             if not body.loop and looping:
                 continue
             label = f"{prefix}{name}{f', line {body.line}' if body.line else ''}"
@@ -123,7 +125,7 @@ def _of_library(
 
 
 def _reachable(inside: Inside, roots: Sequence[str]) -> list[str]:
-    """The functions, and those of the library that they call or whose address they take."""
+    """Return the functions and all others of the library that they call or take the address of."""
     functions = dict.fromkeys(roots)
     waiting = list(roots)
     while waiting:
@@ -157,15 +159,15 @@ def _row(entry: _LabelledBody) -> dict[str, Any]:
 
 
 def _summary(row: Mapping[str, Any]) -> str:
-    """One row as a reader takes it."""
-    width = {0: "scalar (1 lane)", -1: "scalable vectors (width known to the device alone)"}.get(
+    """Summarize one row for a reader."""
+    width = {0: "scalar (1 lane)", -1: "scalable vectors (width depends on the device)"}.get(
         row["vector_bits"], f"{row['vector_bits']}-bit vectors ({row['lanes'] or 'unknown'} lanes)"
     )
     parts = [width, f"{row['instructions']} instructions"]
     if row["cycles"] is not None:
         without = ", calls not counted" if row["calls"] else ""
         parts.append(
-            f"about {row['cycles']:g} cycles an iteration, held up by {row['limited_by']} "
+            f"about {row['cycles']:g} cycles per iteration, limited by {row['limited_by']} "
             f"({row['estimated_by']}{without})"
         )
     stack = [
@@ -193,7 +195,7 @@ def _listings(bodies: Sequence[_LabelledBody], notes: str) -> dict[str, str]:
         pressure = ", ".join(f"{name} {cycles:.2f}" for name, cycles in f.body.pressure.items())
         lines = [
             f"; {head}",
-            *([f"; cycles an iteration by port: {pressure}"] if pressure else []),
+            *([f"; cycles per iteration by port: {pressure}"] if pressure else []),
             f.body.text,
         ]
         text = "\n".join(lines)

@@ -1,5 +1,5 @@
-"""Who does the work: the candidate's own kernels, the framework, or something else. Needed only
-where a policy cares."""
+"""Finds out what does the work: the candidate's own kernels, the framework, or something else. Done
+only where the policy requires it."""
 
 from __future__ import annotations
 
@@ -21,33 +21,34 @@ from ..processes import answers
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 
-METERED = 5  # calls
-# of a call: more than wrappers, allocation and small host code take
+METERED = 5  # calls that are metered
+# unexplained time of a call, beyond what wrappers, allocation and small host code take
 HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5
-MOST_LAUNCHES = 20  # that are waited for, and take their time on the host
+MOST_LAUNCHES = 20  # the most launches whose time on the host is allowed for
 
 
 def library_calls(reply: Any) -> dict[str, int]:
-    """Operators of the framework that computed something, with their calls (the worker's own count,
-    so it informs only)."""
+    """Return the framework's operators that computed something, with their calls. The worker counts
+    them itself, so this is only information."""
     counts = answers.read_counts(reply).items()
     return {name: calls for name, (calls, _, _) in counts if not operators.is_free(name)}
 
 
 def refuse(policy: Policy, signals: Sequence[Signal]) -> None:
-    """Raises Failure where the policy does not allow what was found."""
+    """Raise Failure where the policy does not allow what was found."""
     if signals and policy.library_calls == "reject":
         text = f"{signals[0].message}; the session's policy does not allow it"
         raise Failure("invalid", text, (signals[0],))
 
 
 def policy_signals(policy: Policy, launches: int, library: Mapping[str, int]) -> list[Signal]:
-    """After verification: that no own kernel ran, or an operator of the framework computed."""
+    """Return signals after verification: no own kernel ran, or an operator of the framework
+    computed something."""
     if policy.library_calls == "allow":
         return []
     if not launches:
         text = (
-            "no kernel of its own ran: the candidate leaves the work to the framework, or does it "
+            "no kernel of its own ran: the candidate leaves the work to the framework or does it "
             "in Python"
         )
         return [Signal("policy.no_native_kernel", text)]
@@ -59,19 +60,20 @@ def policy_signals(policy: Policy, launches: int, library: Mapping[str, int]) ->
 
 @dataclass(frozen=True)
 class Examination:
-    """What `examine` found."""
+    """The findings of `examine`."""
 
     result: CaseResult
-    """Of the case that was looked at, with the share of own kernels."""
+    """The result of the examined case, with the share of own kernels."""
     signals: list[Signal]
 
 
 def examine(
     context: StageContext, results: Mapping[str, CaseResult], launches: int
 ) -> Examination | None:
-    """In a fresh worker, for the case that takes longest: the share of a call that own kernels
-    take, and whether outputs stay right when these kernels are silenced, on inputs that this
-    process has not seen. None where no policy cares, or no own kernel ran (`launches`)."""
+    """Measure, in a fresh worker and for the longest case, the share of a call that own kernels
+    take, and test whether outputs stay right when these kernels are silenced, on inputs that the
+    process has not seen. None where the policy does not require it, or no own kernel ran
+    (`launches`)."""
     policy, signals = context.request.policy, list[Signal]()
     if policy.library_calls == "allow" or not launches:
         return None
@@ -89,15 +91,15 @@ def examine(
         if hidden_us > launch_us(context.task.family, launch_count) and share < 1 - HIDDEN_SHARE:
             text = (
                 f"case {case.name}: own kernels take {share:.0%} of a call and the framework does "
-                f"not explain the rest ({hidden_us:.0f} us): it is computed elsewhere in the "
+                f"not explain the rest ({hidden_us:.0f} us), which is computed elsewhere in the "
                 "process"
             )
             signals.append(Signal("policy.host_work", text))
         is_refused = signals and policy.library_calls == "reject"
         if not is_refused and _is_right_when_silenced(context, case, worker, slots, unseen_set):
             text = (
-                f"case {case.name}: with its own kernels silenced the outputs stay right: the "
-                "kernels are a decoy"
+                f"case {case.name}: the outputs stay right without its own kernels: the kernels "
+                "are a decoy"
             )
             signals.append(Signal("policy.decoy_kernel", text))
     finally:
@@ -106,15 +108,15 @@ def examine(
 
 
 def launch_us(family: DeviceFamily, launches: int) -> float:
-    """Microseconds of a call that wrapper code and launching may take on the host."""
+    """Return the microseconds of a call that wrapper code and launches may take on the host."""
     return HIDDEN_US + family.LAUNCH_US * min(launches, MOST_LAUNCHES)
 
 
 def _meter(
     context: StageContext, case: Case, worker: Worker, slots: Slots, input_set: InputSet
 ) -> tuple[float, float, int]:
-    """(share of own kernels, microseconds that neither they nor the framework explain, launches) of
-    the call of which least is unexplained: other programs only ever add."""
+    """Return (share of own kernels, microseconds that neither they nor the framework explain,
+    launches) of the call with the least unexplained time, since other programs can only add."""
     seconds = call_seconds(case, 1)
 
     def measure() -> tuple[float, float, int]:
@@ -147,7 +149,7 @@ def _is_right_when_silenced(
     try:
         bursts.run(worker, slots, case.name, [unseen], [0], call_seconds(case, 1))
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
-        return False  # it needs what its kernels give
+        return False  # it needs the results of its kernels
     tensors = slots.tensors(pool.outputs, 0)
     triples = zip(tensors, unseen.allowances, unseen.framework, strict=True)
     return all(

@@ -1,2 +1,2 @@
-"""Right or wrong, from bytes alone: how far a result is off, what is allowed, where and how it
-differs. Knows no process and no clock."""
+"""Correctness of results, from their bytes alone: the error of a result, the allowed error, and
+where and how it differs. Independent of processes and clocks."""

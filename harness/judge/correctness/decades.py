@@ -1,18 +1,18 @@
-"""Elements that are small in one draw and large in another: behind a gate, say.
+"""Elements that are small in one draw and large in another, for example behind a gate.
 
-`small_values` knows such elements by their places, which is of no use where others are small in
-each draw. Here they are known by their values: of each draw's elements those of one order of
-magnitude, relative to the root mean square, are a group.
+`small_values` identifies small elements by their places, which fails where others are small in each
+draw. Here they are identified by their values: the elements of a draw with one order of magnitude,
+relative to the root mean square, form a group.
 
-Values are also small by chance, where terms cancel. Their error is that of the terms, and large
-beside them. Two things tell them apart. They are few: of normal values a share of 0.8 s is below s,
-of their squares 0.8 sqrt(s), of products less; so a group counts only where it is 2 sqrt(s) of an
-output at least. And the framework gets them wrong as well: a candidate may be off by so many times
-the framework's error as it may be in the whole output, and a group of which that would be all is
-not asked for.
+Values can also be small by chance, where terms cancel. Their error is then that of the terms, and
+large compared with the values. Such values differ in two ways. They are few: of normal values a
+share of 0.8 s is below s, of their squares 0.8 sqrt(s), of products less. So a group counts only if
+it makes up at least 2 sqrt(s) of an output. And the framework gets them wrong as well: a candidate
+may exceed the framework's error in a group by the same factor as in the whole output, and a group
+where this would allow an error of 100 % is not checked.
 
-A group's error is what all but a sixteenth of its elements are off by, relative to themselves: some
-that cancel among many that do not say nothing.
+A group's error is the relative error that all but a sixteenth of its elements stay below, so that a
+few elements that cancel do not matter.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .small_values import LEAST_COUNT, LEAST_SHARE, LIMIT, MOST_PLACES, least_va
 if TYPE_CHECKING:
     import torch
 
-USUAL = 2.0  # times sqrt(s): more than chance leaves below s
-LEFT_OUT = 1 / 16  # of a group's elements; zeros there are a quarter of its norm, as for places
+USUAL = 2.0  # times sqrt(s): a larger share than chance leaves below s
+LEFT_OUT = 1 / 16  # share of elements ignored; if zero, they are a quarter of the group's norm
 
 
 @dataclass(frozen=True)
 class Decade:
-    """Values of one order of magnitude. low, size: between what they lie, relative to the root mean
-    square of their output. framework: the error of the framework's own; limit: what is allowed."""
+    """A group of values of one order of magnitude. low, size: its bounds, relative to the root mean
+    square of the output. framework: the framework's error. limit: the allowed error."""
 
     low: float
     size: float
@@ -46,16 +46,16 @@ class Decade:
 def find(
     draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below: float, ratio: float
 ) -> tuple[Decade, ...]:
-    """The groups of one real, floating output. draws: its expected values for plain inputs;
-    framework: the framework's own for these. below: what an element may be off by, relative to the
-    root mean square. ratio: what a candidate may be off by, over what the framework is."""
+    """Find the groups of one real, floating output. draws: its expected values for plain inputs.
+    framework: the framework's results for them. below: the allowed error of an element, relative to
+    the root mean square. ratio: a candidate's allowed error over the framework's."""
     errors: dict[tuple[float, float], float] = {}
     below = min(below, 1.0)
     for expected, result in zip(draws, framework, strict=True):
         size = rms(expected)
         if not 0 < size < math.inf or below <= 0:
             continue
-        # of decades with the same bounds in every draw: what may be flushed to zero is not asked
+        # decades have the same bounds in every draw; values that may be flushed to zero are skipped
         lowest = least_value(result.dtype) / size
         bounds = [
             (10.0**power, min(10.0 ** (power + 1), below))
@@ -73,8 +73,8 @@ def find(
 def find_lost_decade(
     candidate: torch.Tensor, expected: torch.Tensor, decades: Sequence[Decade]
 ) -> tuple[Decade, float, torch.Tensor] | None:
-    """The first decade whose error is above its limit, its error, and where its elements lie in
-    this draw; None if none is."""
+    """Return the first decade whose error is above its limit, its error, and the places of its
+    elements in this draw; None if there is none."""
     size = rms(expected) if decades else 0.0
     if not 0 < size < math.inf:
         return None
@@ -88,8 +88,8 @@ def find_lost_decade(
 def _groups(
     expected: torch.Tensor, size: float, bounds: Sequence[tuple[float, float]]
 ) -> Iterator[tuple[tuple[float, float], torch.Tensor]]:
-    """Bounds, and the flat places of some elements between them, where there are more than chance
-    leaves."""
+    """Yield bounds and the flat places of elements between them (at most MOST_PLACES), where there
+    are more than by chance."""
     import torch
 
     if not bounds:
@@ -108,7 +108,7 @@ def _groups(
 
 
 def _error(value: torch.Tensor, reference: torch.Tensor, places: torch.Tensor) -> float:
-    """What all but LEFT_OUT of these elements are off by, relative to themselves."""
+    """Return the relative error that all but LEFT_OUT of these elements stay within."""
     expected = reference.reshape(-1)[places].double()
     off = (value.reshape(-1)[places].double() - expected).abs() / expected.abs()
     return float(off.kthvalue(max(1, math.ceil((1 - LEFT_OUT) * off.numel()))).values)

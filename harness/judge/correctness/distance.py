@@ -1,5 +1,5 @@
-"""How far a result is from a reference, in one pass over blocks: they stay in the cache of a core,
-and leave a device's memory to tensors."""
+"""The distance of a result from a reference, computed in one pass over blocks that fit into a
+core's cache and take little of a device's memory."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
     import torch
 
 BLOCK = 1 << 17  # elements: both sides in float64 fit into the second-level cache of a core
-# 512 MiB in float64: enough work for a device, little beside an output of a billion elements
+# 512 MiB in float64: enough work for a device, little compared with an output of 10^9 elements
 DEVICE_BLOCK = 1 << 26
-TINY_SQUARES = 1e-250  # below it squares may have vanished
-MANY = 1 << 20  # elements that are worth a thread of their own
-NEIGHBOURS = 32  # along a row, which share the error of a sum over it
+TINY_SQUARES = 1e-250  # below this, squares may have underflowed
+MANY = 1 << 20  # elements that are worth a separate thread
+NEIGHBOURS = 32  # elements along a row that share the error of a sum over it
 
 
 @dataclass(frozen=True)
 class Distance:
-    """error: norm-wise, relative (absolute, as a root mean square, where the reference is zero).
-    rows: the same of each row (relative to the row, or to half the typical row: the error of a sum
-    that cancels is that of its terms). worst: the largest difference of an element. excess: the
-    largest of what is left of it after `slope` times the reference's element. rms: of the
-    reference. Where either side holds NaN or infinity, error is not finite."""
+    """The distance of a tensor from a reference.
+
+    error: norm-wise and relative (absolute, as a root mean square, where the reference is zero);
+    not finite where either side holds NaN or infinity. rows: the same for each row, relative to the
+    row or to half the typical row, whichever is larger, since the error of a sum that cancels is
+    that of its terms. worst: the largest difference of an element. excess: the largest value of
+    difference - slope |reference| of an element. rms: of the reference.
+    """
 
     error: float
     rows: torch.Tensor
@@ -42,8 +45,8 @@ class Distance:
 
 
 def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) -> Distance:
-    """Of two real tensors of one shape. Computed in the reference's precision, in single at the
-    least; where squares overflow or vanish there, once more at another scale."""
+    """Measure the distance of two real tensors of one shape. Computed in the reference's precision,
+    but at least in single; if squares overflow or underflow in it, once more at another scale."""
     import torch
 
     if value.numel() == 0:
@@ -68,14 +71,14 @@ def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) ->
 
 
 def rms(tensor: torch.Tensor) -> float:
-    """The root mean square of the elements, real or complex; of the largest values that there are
-    as well."""
+    """Return the root mean square of the elements, real or complex, without overflow for the
+    largest values."""
     return rms_of(lambda values: values, tensor)
 
 
 def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> float:
-    """The same of a linear combination of tensors of one shape. combine: what it is of the same
-    stretch of each, in float64."""
+    """Return the root mean square of a linear combination of tensors of one shape. combine: the
+    combination of equal blocks of each, in float64."""
     import torch
 
     parts = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
@@ -92,9 +95,9 @@ def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> floa
 
 
 def apart(value: torch.Tensor, reference: torch.Tensor) -> float:
-    """Of the norm-wise relative error what neighbours along the last axis do not share: their
-    differences less what an offset and a factor, the best ones for each NEIGHBOURS of them,
-    explain. The error of a sum that enters a whole row is of that kind, along a scan as well."""
+    """Return the part of the norm-wise relative error that neighbours along the last axis do not
+    share: what is left after the best offset and factor for each NEIGHBOURS elements. The error of
+    a sum that enters a whole row, or of a scan, is such an offset and factor."""
 
     width = reference.shape[-1] // NEIGHBOURS * NEIGHBOURS if reference.dim() else 0
     top = float(reference.abs().max()) if width and reference.numel() else 0.0
@@ -111,13 +114,13 @@ def apart(value: torch.Tensor, reference: torch.Tensor) -> float:
         spread = expected.square().sum(1, keepdim=True).clamp_(min=1e-300)
         off.addcmul_(expected, (off * expected).sum(1, keepdim=True) / spread, value=-1)
         residual += float(off.square().sum())
-    # an offset and a factor take two degrees of freedom of each
+    # an offset and a factor take two degrees of freedom from each group
     return math.sqrt(residual / (1 - 2 / NEIGHBOURS) / total) if total else 0.0
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """The same stretch of each tensor, flat, from the first to the last: what is computed of one
-    needs little memory."""
+    """Yield equal blocks of all tensors, flat and in order, so that computing on them needs little
+    memory."""
     flat = [t.reshape(-1) for t in tensors]
     length = BLOCK if flat[0].device.type == "cpu" else DEVICE_BLOCK
     for start in range(0, flat[0].numel(), length):
@@ -125,8 +128,8 @@ def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether no element is NaN or infinite."""
-    # torch does not ask this of eight bits
+    """Return whether no element is NaN or infinite."""
+    # torch has no isfinite for 8-bit floats
     narrow = tensor.is_floating_point() and tensor.element_size() < 2
     return all(
         bool((stretch.float() if narrow else stretch).isfinite().all())
@@ -135,7 +138,7 @@ def all_finite(tensor: torch.Tensor) -> bool:
 
 
 def _squares(combine: Callable[..., torch.Tensor], parts: list[torch.Tensor], unit: float) -> float:
-    """The sum of the squares of what is combined, in squared units."""
+    """Return the sum of the squares of the combination, in squared units."""
     import torch
 
     def squared_norm(stretches: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -162,7 +165,7 @@ def _measure(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Dist
     shares = min(height, count // MANY, len(cpu.CORES))
     if value.device.type != "cpu":
         parts = [_part(values, expected, slope, DEVICE_BLOCK)]
-    elif shares < 2:  # handing it to a thread would take longer than a small comparison
+    elif shares < 2:  # for a small comparison, starting a thread would take longer
         parts = [_part(values, expected, slope, BLOCK)]
     else:
         edges = [height * number // shares for number in range(shares + 1)]
@@ -191,8 +194,8 @@ def _measure(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Dist
 def _part(
     value_rows: torch.Tensor, reference_rows: torch.Tensor, slope: float, block: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Squared norms of reference and difference by row, (2, rows); largest difference and excess,
-    (2,)."""
+    """Return the squared norms of reference and difference by row, (2, rows), and the largest
+    difference and excess, (2,)."""
     import torch
 
     work = (
@@ -218,12 +221,13 @@ def _part(
 
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads of our own: the framework's would meet after every operation on every block."""
+    """Return a separate thread pool: the framework's threads would synchronize after every
+    operation on every block."""
     return ThreadPoolExecutor(len(cpu.CORES), "compare", lambda: os.sched_setaffinity(0, cpu.CORES))
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape and dtype hold the same bytes."""
+    """Return whether two tensors of one shape and dtype hold the same bytes."""
     import torch
 
     one, other = one.contiguous(), other.contiguous()
@@ -235,7 +239,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
             )
             == 0
         )
-    # in pieces: comparing takes a byte of the device's memory for every byte that it looks at
+    # in pieces: comparing takes one byte of device memory per byte compared
     pieces = (torch.split(t.reshape(-1).view(torch.uint8), DEVICE_BLOCK) for t in (one, other))
     return all(torch.equal(*both) for both in zip(*pieces, strict=True))
 
@@ -245,15 +249,15 @@ def _in_host_memory(*tensors: torch.Tensor) -> bool:
 
 
 def real(tensor: torch.Tensor) -> torch.Tensor:
-    """Complex numbers as pairs."""
+    """Return complex numbers as pairs, other tensors unchanged."""
     import torch
 
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Complex numbers as pairs, and booleans as bytes where one is neither 0 nor 1: torch takes all
-    others for true, and who reads the bytes does not."""
+    """Return complex numbers as pairs, and booleans as bytes if one is neither 0 nor 1: torch takes
+    every other byte as true, but code that reads the bytes may not."""
     import torch
 
     if tensor.dtype == torch.bool and bool((tensor.view(torch.uint8) > 1).any()):
@@ -262,5 +266,5 @@ def numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
-    """The dtype of a tensor without torch's prefix."""
+    """Return the dtype of a tensor without torch's prefix."""
     return str(tensor.dtype).removeprefix("torch.")

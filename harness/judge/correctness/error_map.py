@@ -1,9 +1,9 @@
-"""Where an output is wrong, and how: the places and values of its wrong elements, read as a person
-would.
+"""Describes where and how an output is wrong, from the places and values of its wrong elements.
 
-A signal for the place (a tail, every k-th row, a block …) or for the values (memory never written),
-and a text with counts, the pattern in words, what the values have in common (a factor, an offset,
-another order) and the worst elements: index and error, the values themselves only where asked for.
+The result is a signal for the place (a tail, every k-th row, a block …) or for the values (memory
+never written), and a text with counts, the pattern in words, what the values have in common (a
+factor, an offset, another order) and the worst elements by index and error; their values only on
+request.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from .places import AxisIndices, first
 if TYPE_CHECKING:
     import torch
 
-# the bytes of fresh and of freed memory in a checking run
+# the bytes of new and of freed memory in a checking run
 POISON = (guarded_memory.FRESH, guarded_memory.FRESH ^ 0xFF)
-_FILLED = 0.9  # of a block's elements are wrong
-_SHOWN = 3  # of the worst elements
-_EXPLAINED = 1e-3  # what a factor, an offset or another order may leave of the error's norm
+_FILLED = 0.9  # least share of wrong elements in a block
+_SHOWN = 3  # worst elements that are shown
+_EXPLAINED = 1e-3  # share of the error's norm that a factor, offset or other order may leave
 
 
 def read(
     candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor
 ) -> tuple[list[str], str]:
-    """Signals, the one of the place first, and text. wrong: at least one element is true."""
+    """Return signals, that of the place first, and a text. wrong: the mask of wrong elements, at
+    least one."""
     place, words = _place(wrong)
     signals = [
         name
@@ -46,7 +47,7 @@ def read(
 
 
 def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
-    """The first pattern that fits, from the special to the general."""
+    """Return the first pattern that fits, from the most special to the most general."""
     if wrong.dim() == 0 or wrong.numel() == 1 or bool(wrong.all()):
         return None, ""
     hits = [AxisIndices.along(wrong, axis) for axis in range(wrong.dim())]
@@ -80,7 +81,8 @@ def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
 
 
 def _amount(wrong: torch.Tensor, count: int, hits: list[AxisIndices], partial: list[int]) -> str:
-    """ "all of rows 60..63", "40 % of what rows 3, 9 and columns 0..7 have in common"."""
+    """Say how much is wrong of what: "all of rows 60..63", "40 % of what rows 3, 9 and columns 0..7
+    have in common"."""
     names = ("rows", "columns") if wrong.dim() == 2 else ("indices",) * wrong.dim()
     named = [
         f"{names[a]} {hits[a]}" + (f" of axis {a}" if wrong.dim() > 2 else "") for a in partial
@@ -94,8 +96,8 @@ def _amount(wrong: torch.Tensor, count: int, hits: list[AxisIndices], partial: l
 
 
 def _in_order(wrong: torch.Tensor, count: int) -> str:
-    """Elements that follow each other in memory without being whole rows: a count that was rounded,
-    or the last elements of a grid."""
+    """Describe wrong elements that are consecutive in memory without being whole rows, as a rounded
+    count or the end of a grid leaves them; "" for others."""
     if wrong.dim() < 2 or count < 2 or count % wrong.shape[-1] == 0:
         return ""
     flat = wrong.reshape(-1)
@@ -108,8 +110,8 @@ def _in_order(wrong: torch.Tensor, count: int) -> str:
 
 
 def _along(hit: AxisIndices, axis: int, columns: bool) -> tuple[str | None, str]:
-    """A pattern along one axis of which some indices hold wrong elements, others do not. The words
-    follow those that name the indices."""
+    """Return the pattern along an axis on which only some indices hold wrong elements, and its
+    description, which continues the text that names the indices."""
     extent = hit.extent
     name = f"axis {axis} of length {extent}"
     if hit.contiguous and hit.last == extent - 1 and hit.count <= extent // 2:
@@ -128,8 +130,8 @@ def _along(hit: AxisIndices, axis: int, columns: bool) -> tuple[str | None, str]
 
 
 def _is_poisoned(candidate: torch.Tensor, wrong: torch.Tensor) -> bool:
-    """Whether at least half of the wrong elements hold, byte for byte, what fresh memory was filled
-    with."""
+    """Return whether at least half of the wrong elements hold the pattern of new or freed
+    memory."""
     import torch
 
     raw = (
@@ -142,7 +144,8 @@ def _is_poisoned(candidate: torch.Tensor, wrong: torch.Tensor) -> bool:
 
 
 def _relation(candidate: torch.Tensor, expected: torch.Tensor) -> str:
-    """What the two have in common, if nearly all of the error is explained by it."""
+    """Describe a relation between the two that explains nearly all of the error, else their
+    cosine."""
     import torch
 
     if not candidate.is_floating_point() or candidate.numel() < 4:
@@ -187,16 +190,16 @@ def values(
     wrong: torch.Tensor,
     limit_of: Callable[[float], float],
 ) -> str:
-    """Index, expected and computed value of the worst elements, and what they may be off by. Only
-    for inputs that judge nobody: a later candidate could know the answers to others by heart.
-    limit_of: of an expected value. wrong: at least one element is true."""
+    """Describe the worst elements by index, expected and computed value, and allowed error. Only
+    for inputs that are not used for judging: a later candidate could memorise the answers to those.
+    limit_of: the allowed error for an expected value. wrong: at least one element is true."""
     texts = []
     for index, got, want in _worst(candidate, expected, wrong):
         text = f"{index} expected {want:.6g}, got {got:.6g}"
         off = abs(got - want)
         if math.isfinite(off):
             text += f", off by {off:.2g}"
-        # a row or the whole may be off by more than it should, though no element is
+        # only a row or the whole output may exceed its limit, and no single element
         if off > (limit := limit_of(want)):
             text += f" (allowed {limit:.2g})"
         texts.append(text)
@@ -204,8 +207,9 @@ def values(
 
 
 def _errors(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
-    """Index and order of magnitude of the error of the worst elements. The inputs judge other
-    candidates, too, and who writes a known value there would read the expected one from digits."""
+    """Describe the worst elements by index and order of magnitude of the error. The inputs judge
+    other candidates too: with exact errors, an author who writes known values could compute the
+    expected ones."""
     texts = []
     for index, got, want in _worst(candidate, expected, wrong):
         if math.isfinite(got) and math.isfinite(want):
@@ -216,7 +220,7 @@ def _errors(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor
 
 
 def _magnitude(value: float) -> str:
-    """ "about 0.01"."""
+    """Return a text such as "about 0.01"."""
     return f"about {10.0 ** round(math.log10(value)):g}" if value else "nothing"
 
 
@@ -227,10 +231,10 @@ def _kind(value: float) -> str:
 def _worst(
     candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor
 ) -> list[tuple[str, float, float]]:
-    """Index, computed and expected value of the few worst elements."""
+    """Return index, computed and expected value of the few worst elements."""
     import torch
 
-    worst: list[tuple[float, int]] = []  # minus the difference, and the flat place
+    worst: list[tuple[float, int]] = []  # (minus the difference, flat index)
     start = 0
     for part, reference, mask in blocks(candidate, expected, wrong):
         difference = torch.nan_to_num(

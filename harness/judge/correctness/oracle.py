@@ -1,5 +1,5 @@
-"""Right or wrong: a candidate's bytes against a high-precision reference within the tolerance of an
-output, and where and how they are wrong."""
+"""The oracle: compares a candidate's bytes with a high-precision reference within the tolerance of
+an output, and says where and how they are wrong."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Finding:
     """The verdict on one output. signal: None if right. error, framework_error, limit: norm-wise
-    and relative. share: of the elements, how many are wrong. also: further signals, such as that
-    the wrong elements were never written."""
+    and relative. share: the share of wrong elements. also: further signals, such as that the wrong
+    elements were never written."""
 
     signal: str | None
     error: float
@@ -41,8 +41,7 @@ def compare(
     framework: torch.Tensor | None = None,
     bitwise: bool = False,
 ) -> Finding:
-    """Judge one output. Shapes and dtypes were fixed before: the bytes were laid out by the
-    judge."""
+    """Judge one output. Shape and dtype match already, since the judge laid out the bytes."""
     return _judge(candidate, expected, allowance, framework, bitwise, error_map.read)
 
 
@@ -52,8 +51,8 @@ def worst_values(
     allowance: Allowance,
     framework: torch.Tensor | None = None,
 ) -> str:
-    """The worst elements of an output with what is expected of them, "" where `compare` finds
-    nothing. Only for inputs that judge nobody."""
+    """Describe the worst elements of an output with their expected values, "" where `compare` finds
+    nothing. Only for inputs that are not used for judging."""
     slope, offset = tolerance.element_cap(dtype_name(candidate), allowance)
     exactly = allowance.rule == "equal" or not candidate.is_floating_point()
     size = rms(expected)
@@ -74,8 +73,8 @@ def first_wrong_rows(
     inputs: Sequence[torch.Tensor],
     framework: torch.Tensor | None = None,
 ) -> str:
-    """The first wrong rows with the inputs that belong to them, "" where `compare` finds nothing.
-    Only for inputs that judge nobody."""
+    """Show the first wrong rows with the inputs that belong to them, "" where `compare` finds
+    nothing. Only for inputs that are not used for judging."""
 
     def explain(values: torch.Tensor, reference: torch.Tensor, wrong: torch.Tensor) -> Explanation:
         return ["wrong.values"], wrong_rows.dump(values, reference, wrong, inputs)
@@ -89,14 +88,15 @@ def is_right(
     allowance: Allowance,
     framework: torch.Tensor | None = None,
 ) -> bool:
-    """Whether `compare` finds nothing: quicker where much is wrong and nobody asks what."""
+    """Return whether `compare` finds nothing. Faster than `compare` where much is wrong, since it
+    does not describe the errors."""
     finding = _judge(
         candidate, expected, allowance, framework, False, lambda *_: (("wrong.values",), "")
     )
     return finding.signal is None
 
 
-# signals, of which the first names the finding, and what is said in detail
+# (signals, the first of which names the finding; the detail text)
 Explanation = tuple[Sequence[str], str]
 Explain = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor"], Explanation]
 
@@ -174,7 +174,7 @@ def _judge(
     wrong = elements_beyond(candidate, expected, slope, offset * distance.rms, allowance.least)
     if fits and not bool(wrong.any()):
         return right
-    # no single element stands out: show the rows that are off, or the largest differences
+    # no single element exceeds its limit: show the wrong rows, or the largest differences
     if not bool(wrong.any()):
         wrong = (
             row_wrong.reshape(*expected.shape[:-1], 1).expand(expected.shape)
@@ -214,15 +214,15 @@ def _drowned_finding(
     wrong = wrong.reshape(expected.shape)
     (signal, *also), detail = explain(candidate, expected, wrong)
     detail = (
-        f"elements that are small beside the rest ({group.size:.0e} of it and less) are off by "
-        f"{100 * error:.0f} %: {detail}"
+        f"elements that are small compared with the rest (at most {group.size:.0e} of it) are off "
+        f"by {100 * error:.0f} %: {detail}"
     )
     return Finding(
         signal, error, group.framework, group.limit, detail, share=_share(wrong), also=tuple(also)
     )
 
 
-# below it, an error everywhere is that of a lower precision inside
+# an error without a pattern that is below this comes from a lower internal precision
 _COARSE = {"float32": 2.0**-7, "float64": 2.0**-22}
 
 
@@ -246,7 +246,8 @@ def _share(wrong: torch.Tensor) -> float:
 def elements_beyond(
     candidate: torch.Tensor, expected: torch.Tensor, slope: float, offset: float, least: float
 ) -> torch.Tensor:
-    """Which elements are off by more than slope |r| + offset, and by more than `least`."""
+    """Return the mask of elements that are off by more than slope |r| + offset, and by more than
+    `least`."""
     import torch
 
     wrong = torch.empty(expected.shape, dtype=torch.bool, device=expected.device)

@@ -1,5 +1,5 @@
-"""Which indices along one axis are hit, told from a mask without listing them: an axis of a hundred
-million takes as many bytes, and no more."""
+"""The indices along one axis at which a mask is true. They are not listed, so an axis of 10^8
+elements takes only as many bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-RUNS = 4  # that are told one by one
+RUNS = 4  # runs that are listed one by one
 
 
 def first(mask: torch.Tensor) -> int:
-    """The first true index of a flat mask, -1 if there is none."""
+    """Return the first true index of a flat mask, -1 if there is none."""
     import torch
 
     if not mask.numel():
@@ -25,14 +25,15 @@ def first(mask: torch.Tensor) -> int:
 
 @dataclass(frozen=True)
 class AxisIndices:
-    """The indices along an axis at which something is true. mask: one element for each index, at
-    least one is true."""
+    """The indices along an axis that are hit. mask: one element for each index; at least one is
+    true."""
 
     mask: torch.Tensor
 
     @staticmethod
     def along(wrong: torch.Tensor, axis: int) -> AxisIndices:
-        """Of a tensor of any shape."""
+        """Return the indices along an axis of a mask of any shape at which some element is
+        true."""
         hits = wrong
         for dim in range(wrong.dim() - 1, -1, -1):
             if dim != axis:
@@ -41,37 +42,37 @@ class AxisIndices:
 
     @cached_property
     def extent(self) -> int:
-        """How many indices there are."""
+        """The number of indices."""
         return self.mask.numel()
 
     @cached_property
     def count(self) -> int:
-        """How many of them are hit."""
+        """The number of indices that are hit."""
         return int(self.mask.sum())
 
     @cached_property
     def first(self) -> int:
-        """The smallest."""
+        """The smallest index that is hit."""
         return first(self.mask)
 
     @cached_property
     def last(self) -> int:
-        """The largest."""
+        """The largest index that is hit."""
         return self.extent - 1 - first(self.mask.flip(0))
 
     @property
     def partial(self) -> bool:
-        """Whether some are not hit."""
+        """Whether some indices are not hit."""
         return self.count < self.extent
 
     @property
     def contiguous(self) -> bool:
-        """Whether there is none between them that is not hit."""
+        """Whether all indices between the first and the last are hit."""
         return self.count == self.last - self.first + 1
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
-        """The first few stretches without a gap: first and last index of each."""
+        """The first few runs without a gap, each as (first, last)."""
         stretches: list[tuple[int, int]] = []
         start = self.first
         while start >= 0 and len(stretches) <= RUNS:
@@ -84,7 +85,7 @@ class AxisIndices:
 
     @property
     def step(self) -> int:
-        """k, where every k-th is hit from the first on, and no other; 0 otherwise."""
+        """k if exactly every k-th index is hit from the first on; 0 otherwise."""
         if self.count < 3 or len(self.runs) < 2:
             return 0
         step = self.runs[1][0] - self.first
@@ -94,8 +95,8 @@ class AxisIndices:
 
     @property
     def period(self) -> tuple[int, int]:
-        """(n, k), where stretches of n of every k are hit from the first on to the end of the axis,
-        and no other; (0, 0) otherwise."""
+        """(n, k) if exactly the first n of every k indices are hit, from the first hit to the end
+        of the axis; (0, 0) otherwise."""
         if len(self.runs) < 2:
             return 0, 0
         (start, end), (following, _) = self.runs[:2]
@@ -110,6 +111,6 @@ class AxisIndices:
         return (length, period) if regular else (0, 0)
 
     def __str__(self) -> str:
-        """ "3, 12..15 and more"."""
+        """Return a text such as "3, 12..15 and more"."""
         shown = [str(a) if a == b else f"{a}..{b}" for a, b in self.runs[:RUNS]]
         return ", ".join(shown) + (" and more" if len(self.runs) > RUNS else "")

@@ -1,5 +1,5 @@
-"""Verdicts of the oracle's that a few operations reach, where nobody asks what is wrong: on a
-sample of the elements, and on many calls at once."""
+"""Quick forms of the oracle's verdict that take few operations and give no details: on a sample of
+the elements, and on many calls at once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .tolerance import ROUNDOFF, Allowance, TypicalSize
 if TYPE_CHECKING:
     import torch
 
-SAMPLED = 1 << 16  # elements that tell most fakes
-# elements of stacked outputs that are looked at together; one by one beyond
+SAMPLED = 1 << 16  # elements that reveal most wrong outputs
+# the most elements of stacked outputs that are compared together; larger ones one by one
 STACKED, STACKED_ON_DEVICE = 1 << 18, 1 << 24
 
 
 def is_plainly_wrong(
     candidate: torch.Tensor, expected: torch.Tensor, allowance: Allowance, size: float
 ) -> bool:
-    """Whether a sample of the elements shows that `oracle.compare` would find something; False
-    where it does not. size: the root mean square of what is expected."""
+    """Return whether a sample of the elements shows that `oracle.compare` would find an error;
+    False if undecided. size: the root mean square of the expected values."""
     import torch
 
     candidate, expected = real(candidate), real(expected)
     count = expected.numel()
-    # torch takes nothing from eight bits
+    # torch.take does not support 8-bit floats
     if not count or (candidate.is_floating_point() and candidate.element_size() < 2):
         return False
     places = torch.randint(count, (min(count, SAMPLED),), device=expected.device)
@@ -53,13 +53,13 @@ def are_surely_right(
     framework: torch.Tensor | None = None,
     calls: Sequence[int] = (),
 ) -> bool:
-    """Whether `oracle.compare` finds nothing with any of one output of several timed calls,
-    stacked; told in a few operations for all of them. False where that takes a closer look.
-    typical: see tolerance.for_timed_call. framework: of integers, what else is right. calls: those
-    that count, of as many as there are.
+    """Return whether `oracle.compare` would find no error in one output of several timed calls,
+    stacked, using a few operations for all of them. False if undecided. typical: see
+    tolerance.for_timed_call. framework: for integers, values that are also right. calls: indices of
+    the calls that count; all if empty.
 
-    The largest difference bounds that of each row and element: a row counts as at least half the
-    typical one."""
+    The largest difference bounds that of each row and element, since a row counts as at least half
+    the typical row."""
     if candidates.numel() > (STACKED if expected.device.type == "cpu" else STACKED_ON_DEVICE):
         return False
     if 0 < len(calls) < len(candidates):
@@ -74,9 +74,9 @@ def are_surely_right(
     reference = reference.double().reshape(len(reference), -1)
     difference = (
         values.reshape(len(values), -1) - reference
-    )  # a new tensor: outputs are looked at again
+    )  # a new tensor, since the outputs are used again
     size, off = (t.square().mean(1).sqrt() for t in (reference, difference))
-    # infinite, or squares that overflow: any error would do
+    # infinite values or overflowing squares would allow any error
     if not bool((size.isfinite() & off.isfinite()).all()):
         return False
     unit = ROUNDOFF[dtype_name(expected)]

@@ -1,11 +1,12 @@
-"""Elements that drown: values so small beside the rest of an output that its limits would not miss
-them.
+"""Elements that are so small compared with the rest of an output that its limits would not detect
+if they were missing.
 
-Errors are measured against the size of an output and of its rows, as rounding errors are. So
-columns that are a millionth of the rest would pass unwritten. Elements that are that small in every
-draw are known by their places; of each order of magnitude among them the error is measured by
-itself. It may be gross, since honest sums lose small results beside large ones: a quarter, or four
-times the framework's own. Where the framework itself loses them, nothing is asked.
+Errors are measured relative to the size of an output and of its rows, as rounding errors are. So
+columns that are a millionth of the rest would pass unwritten. Elements that are this small in every
+draw are identified by their places, and the error of each order of magnitude among them is measured
+separately. The limit is generous, since honest sums lose small results next to large ones: a
+quarter, or four times the framework's own error. Elements that the framework itself loses are not
+checked.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from .distance import blocks, rms
 if TYPE_CHECKING:
     import torch
 
-LIMIT, FACTOR = 0.25, 4.0  # relative error of a group: in any case, and times the framework's own
-LEAST_COUNT, LEAST_SHARE = 16, 1 / 256  # of a group's elements: fewer save nobody any work
-LEAST_DRAWS = 3  # of two draws, elements that are small by chance would be too many
-LEAST_VALUE = 1e-30  # what honest intermediate results may flush to zero is below
-MOST_PLACES = 1 << 16  # of a group, chosen at random
+LIMIT, FACTOR = 0.25, 4.0  # allowed relative error of a group; also as a multiple of framework's
+LEAST_COUNT, LEAST_SHARE = 16, 1 / 256  # least size of a group: skipping fewer saves no work
+LEAST_DRAWS = 3  # with two draws, too many elements would be small by chance
+LEAST_VALUE = 1e-30  # honest intermediate results may flush smaller values to zero
+MOST_PLACES = 1 << 16  # the most elements of a group, chosen at random
 
 
 @dataclass(frozen=True)
 class Faint:
-    """Elements of one order of magnitude. places: in the flat output, int64. size: the largest that
-    one of them was, relative to the root mean square of its output. framework: the relative error
-    of all of them together in the framework's own result; limit: what is allowed."""
+    """A group of elements of one order of magnitude. places: indices in the flat output, int64.
+    size: the largest value of any of them, relative to the root mean square of its output.
+    framework: the framework's relative error of the group. limit: the allowed one."""
 
     places: torch.Tensor
     size: float
@@ -42,9 +43,10 @@ class Faint:
 def find(
     draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below: float
 ) -> tuple[Faint, ...]:
-    """The groups of one real, floating output. draws: its expected values for several plain inputs;
-    framework: the framework's own for the first of them. below: what an element may be off by,
-    relative to the root mean square of the output: what is smaller need not be written."""
+    """Find the groups of one real, floating output. draws: its expected values for several plain
+    inputs. framework: the framework's results for the first of them. below: the allowed error of an
+    element, relative to the root mean square of the output; smaller elements could stay
+    unwritten."""
     import torch
 
     if len(draws) < LEAST_DRAWS or not draws[0].numel():
@@ -52,7 +54,7 @@ def find(
     sizes = [rms(draw) for draw in draws]
     if not all(0 < size < math.inf for size in sizes):
         return ()
-    # what may be flushed to zero is not asked for
+    # values that may be flushed to zero are not checked
     tiny = least_value(framework[0].dtype) / min(sizes)
     candidates, largest = select_between(draws, sizes, tiny, below)
     least = max(LEAST_COUNT, LEAST_SHARE * draws[0].numel())
@@ -77,7 +79,7 @@ def find(
 
 
 def least_value(dtype: torch.dtype) -> float:
-    """Below it a result of this dtype may be flushed to zero."""
+    """Return the value below which a result of this dtype may be flushed to zero."""
     import torch
 
     return max(4 * torch.finfo(dtype).tiny, LEAST_VALUE)
@@ -86,8 +88,8 @@ def least_value(dtype: torch.dtype) -> float:
 def select_between(
     draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, high: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The flat places whose largest value over all draws, relative to these sizes, lies between two
-    limits, and these values."""
+    """Return the flat places whose largest value over all draws, relative to these sizes, lies
+    between two limits, and these values."""
     import torch
 
     places, values, start = [], [], 0
@@ -105,8 +107,8 @@ def select_between(
 def find_lost_group(
     candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]
 ) -> tuple[Faint, float, torch.Tensor] | None:
-    """The first group whose error is above its limit, its error, and where its elements lie that
-    are faint in this draw as well; None if none is."""
+    """Return the first group whose error is above its limit, its error, and the places of its
+    elements that are small in this draw as well; None if there is none."""
     size = rms(expected)
     for group in groups:
         now = expected.reshape(-1)[group.places].double().abs()
@@ -120,7 +122,7 @@ def find_lost_group(
 
 
 def _error(value: torch.Tensor, reference: torch.Tensor, places: torch.Tensor) -> float:
-    """Norm-wise and relative, of these elements; 0 where the reference is zero there."""
+    """Return the norm-wise relative error of these elements; 0 where the reference is zero."""
     expected = reference.reshape(-1)[places].double()
     size = rms(expected)
     return rms(value.reshape(-1)[places].double() - expected) / size if size else 0.0

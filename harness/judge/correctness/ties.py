@@ -1,8 +1,9 @@
-"""What is expected where rounding to whole numbers decides: of the neighbours that are right the
-one that a candidate gives.
+"""Expected values where rounding to whole numbers decides: of two right neighbours, the one that
+the candidate gives is expected.
 
-Which elements have two right neighbours the reference says (`harness/workers/rounding.py`): it has
-been run with what it rounds moved down and up, and is the same each time but there.
+The reference determines which elements have two right neighbours (`harness/workers/rounding.py`):
+it is run with the rounded values moved down and up, and these elements are where its results
+differ.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 def settle(
     candidate: torch.Tensor, expected: torch.Tensor, alternatives: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """`expected`, with another of the right values where that is nearer to the candidate's.
-    alternatives: what else there is, in the output's dtype. All of one shape; complex outputs stay
-    as they are."""
+    """Return `expected`, with an alternative value where that is nearer to the candidate's.
+    alternatives: other right outputs, in the output's dtype. All have one shape; complex outputs
+    are returned unchanged."""
     import torch
 
     result, flat = expected, expected
@@ -47,13 +48,13 @@ def settle(
 
 
 def _differences(alternative: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """The flat places where two tensors differ in the dtype of the former; NaN equals NaN."""
+    """Return the flat places where two tensors differ in the dtype of the first; NaN equals NaN."""
     import torch
 
     flat_places, start = [], 0
     for part, reference in blocks(alternative.to(expected.device), expected):
         first, second = part, reference.to(part.dtype)
-        # torch compares no eight bits, and no NaN with itself
+        # torch cannot compare 8-bit floats, and NaN never equals itself
         if first.is_floating_point():
             first, second = first.double(), second.double()
         places = (

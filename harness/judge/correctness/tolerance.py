@@ -1,19 +1,19 @@
-"""What an output may be off by, derived from the framework's own error.
+"""The tolerance of an output, derived from the framework's own error.
 
-The error is norm-wise, relative to the reference, per tensor and per row; it may be a small
+The error is norm-wise and relative to the reference, per tensor and per row. It may be a small
 multiple of the framework's own rounding error in the same dtype, or a floor for honest arithmetic:
-floor = 2 u + v sqrt(K),    limit = max(k * error(framework), floor), u the unit roundoff of the
-output's dtype, v that of the accumulator (float32 at least), K the reduction length, k 4 (float32,
-float64), 3 (16 bit) or 2 (8 bit). A plain sequential sum of K terms of one sign is off by about v
-sqrt(K / 3) (each partial sum rounds once, independently), so the floor holds 1.7 times that; and
-with few rows more, since their norm may be small by chance while rounding errors are those of the
-terms (see few_rows_growth). No single element may be off by more than 8 floor (|r| + rms(r)), or k
-times the framework's own worst.
+floor = 2 u + v sqrt(K), limit = max(k * error(framework), floor), with u the unit roundoff of the
+output's dtype, v that of the accumulator (at least float32), K the reduction length, and k 4
+(float32, float64), 3 (16 bit) or 2 (8 bit). A plain sequential sum of K terms of one sign is off by
+about v sqrt(K / 3) (each partial sum rounds once, independently), so the floor is 1.7 times that.
+With few rows it is larger, since their norm may be small by chance while rounding errors are those
+of the terms (see few_rows_growth). No single element may be off by more than 8 floor (|r| +
+rms(r)), or k times the framework's own worst element.
 
-Where arithmetic leaves no choice, it must be exact: integers and booleans are equal to the
+Where arithmetic leaves no choice, results must be exact: integers and booleans equal the
 reference's or, where rounding decides (an argmax), the framework's; results of operators that only
 move or compare values are equal; and on small integers whose results the framework represents
-exactly an element may be off by its own rounding alone.
+exactly, an element may be off only by its own rounding.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
-# by how much chance may make a draw smaller than usual: of one normal value some 1 in 1,000 is; and
-# times what a quarter of the draws are below, the most that is usual
+# the most by which a draw may be smaller than usual by chance (of single normal values 1 in 1,000
+# is); and the largest usual size, as a multiple of the lower quartile of the draws' sizes
 MAX_RELAXATION, ALIKE = 1e3, 64.0
-# of n draws of one normal value some 1.6 n / f are below twice an f-th of the usual size: times n
-# over those that are, what a draw beside which there are others may be smaller by chance
+# of n draws of one normal value, about 1.6 n / f are below 2 / f of the usual size. So a draw among
+# m such draws may be smaller than usual by this constant times n / m
 NOT_ALONE = 6.0
-# where few rows are allowed so many times the floor, an error that neighbours do not share is
-# measured by itself; the relative difference of two draws' sizes that are not so by chance
+# with a few-rows growth above the first, errors that neighbours do not share are measured by
+# themselves; sizes of two draws within the second relative difference are not small by chance
 MOST_APART, ALIKE_SIZES = 4.0, 0.02
 ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
@@ -52,13 +52,13 @@ Rule = Literal["rounding", "integers", "equal"]
 
 @dataclass(frozen=True)
 class Allowance:
-    """What an output may be off by: derived once from the framework's own error.
+    """The allowed errors of an output, derived once from the framework's own error.
 
-    norm, row: relative, of the whole and of a row. element: times (|r| + rms(r)), of one element;
-    least: absolute, what one element may be off by in any case. rule: "integers" allows an element
-    its own rounding, "equal" nothing. faint: elements that none of these limits would miss, see
-    there. apart: as norm, of what neighbours along a row do not share. decades: as faint, wherever
-    such elements lie in a draw.
+    norm, row: relative, of the whole output and of a row. element: of one element, as a multiple of
+    (|r| + rms(r)). least: of one element in any case, absolute. rule: "integers" allows an element
+    only its own rounding, "equal" no error. faint: small elements that the other limits do not
+    cover, see small_values. apart: as norm, for errors that neighbours along a row do not share.
+    decades: as faint, for elements at changing places, see decades.
     """
 
     norm: float
@@ -73,16 +73,16 @@ class Allowance:
 
 
 def floor(dtype: str, reduction: int, growth: float = 1.0) -> float:
-    """2 u + growth v sqrt(K). growth: above 1 where rounding errors of a sum repeat or meet larger
-    terms than the result shows."""
+    """Return 2 u + growth v sqrt(K). growth: above 1 where rounding errors of a sum repeat, or
+    where its terms are larger than the result suggests."""
     return 2 * ROUNDOFF[dtype] + growth * min(ROUNDOFF[dtype], ROUNDOFF["float32"]) * math.sqrt(
         max(reduction, 1)
     )
 
 
 def few_rows_growth(shape: Sequence[int]) -> float:
-    """The least growth for an output of this shape, unless it is steady: 16 / sqrt(rows), where it
-    is above 1.
+    """Return the least growth for an output of this shape that is not steady: 16 / sqrt(rows), but
+    at least 1.
 
     Simulated: of 80,000 plain float32 sums of 96 normal terms, spread along one row, one was off by
     8.2e-6 of its norm (14 times v sqrt(K)), and 6 % by more than 2 u + v sqrt(K); of 7 rows 8.2e-7;
@@ -93,17 +93,17 @@ def few_rows_growth(shape: Sequence[int]) -> float:
 
 
 def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two draws of an output of few rows resemble each other: its terms do not cancel, so
-    its norm is not small by chance (a loss, a mean of positive values). For others it does not
-    matter."""
+    """Return whether two draws of an output resemble each other. Then its terms do not cancel, and
+    its norm is not small by chance (a loss, a mean of positive values). Matters only for outputs of
+    few rows."""
     one, other = real(one), real(other)
     return rms_of(lambda a, b: a - b, one, other) <= 0.1 * rms_of(lambda a, b: a + b, one, other)
 
 
 def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
-    """What an output allows errors that neighbours do not share: as many rows do, where it has few
-    and each has the same size in two draws. Then no size is small by chance, and what is large
-    beside it comes from sums over a row, which all of it shares. Infinite for others."""
+    """Return the growth for errors that neighbours do not share: 1 for an output of few rows that
+    each have the same size in two draws, infinite for others. Such sizes are not small by chance,
+    so larger honest errors come only from sums over a row, and the whole row shares these."""
     one, other = real(one), real(other)
     if few_rows_growth(one.shape) <= MOST_APART or one.dim() < 2 or not one.is_floating_point():
         return math.inf
@@ -113,8 +113,8 @@ def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def are_predictable(draws: Sequence[torch.Tensor], allowance: Allowance) -> bool:
-    """Whether draws of an output differ by no more than it may be off by: a constant would then
-    pass for it."""
+    """Return whether draws of an output differ by no more than its tolerance. A constant would then
+    pass as the output."""
     if not draws[0].is_floating_point() or not draws[0].numel():
         return False
     spreads = [
@@ -124,7 +124,7 @@ def are_predictable(draws: Sequence[torch.Tensor], allowance: Allowance) -> bool
 
 
 def element_cap(dtype: str, allowance: Allowance) -> tuple[float, float]:
-    """(slope, offset): an element may be off by slope |r| + offset rms(r), or by
+    """Return (slope, offset): an element may be off by slope |r| + offset rms(r), or by
     allowance.least."""
     if allowance.rule != "integers":
         return allowance.element, allowance.element
@@ -133,7 +133,7 @@ def element_cap(dtype: str, allowance: Allowance) -> tuple[float, float]:
 
 
 def framework_factor(dtype: str) -> float:
-    """k: how many times the framework's own error a candidate may be off by."""
+    """Return k, a candidate's allowed error as a multiple of the framework's own."""
     return (
         4.0
         if ROUNDOFF[dtype] <= ROUNDOFF["float32"]
@@ -156,15 +156,14 @@ def derive(
     single: float = math.inf,
     times: float = math.inf,
 ) -> Allowance:
-    """Measure the framework's error for an output and derive what a candidate may be off by.
+    """Measure the framework's error for an output and derive a candidate's allowance.
 
-    rule: asked for; it holds only where the framework itself is exact. growth: see floor(). relief:
-    multiplies the floor, where the inputs were scaled down and what matters is the error at the
-    task's own scale. steady: its size is not small by chance, see there. pointwise: each element
-    stands for itself, so that what is few are elements and not rows. single: the growth, where it
-    is less, that holds for errors which neighbours do not share. times: at
-    most so many times the framework's error, where an output has so many elements alike that it
-    says what others make.
+    rule: the requested rule; it applies only where the framework itself is exact. growth: see
+    floor(). relief: multiplies the floor where the inputs were scaled down, since the error at the
+    task's own scale matters. steady: see are_steady. pointwise: each element is computed by itself,
+    so that few_rows_growth counts elements instead of rows. single: the growth for errors that
+    neighbours do not share, see single_growth. times: an upper limit on k, for outputs with so many
+    similar elements that the framework's error predicts that of other implementations.
     """
     expected, framework = real(expected), real(framework)
     if not framework.is_floating_point():
@@ -200,16 +199,16 @@ def derive(
 
 @dataclass(frozen=True)
 class TypicalSize:
-    """The root mean square over many draws of one output, and that of each, in order; 0 where each
-    draw tells as much by itself."""
+    """The usual size of an output. rms: the root mean square over many draws, 0 where each draw by
+    itself is a good estimate. sizes: that of each draw, ascending."""
 
     rms: float = 0.0
     sizes: tuple[float, ...] = ()
 
     def relaxation(self, size: float) -> float:
-        """By how much a draw of this size may be smaller than usual by chance. One of all draws may
-        be small; where others are no larger it is the task that draws such, and zeros would pass
-        for them."""
+        """Return the factor by which a draw of this size may be smaller than usual by chance. A
+        single draw may be. If other draws are as small, the task itself produces such outputs, and
+        a large factor would let zeros pass."""
         factor = min(MAX_RELAXATION, max(1.0, self.rms / max(size, 1e-300)))
         below = bisect.bisect_right(self.sizes, 2 * size)
         if factor == 1.0 or below < 2:
@@ -218,9 +217,9 @@ class TypicalSize:
 
 
 def for_timed_call(allowance: Allowance, expected: torch.Tensor, typical: TypicalSize) -> Allowance:
-    """What holds for an expectation that was rounded once more, and for whose inputs no allowance
-    was derived: one unit roundoff on top, and relative to the usual size where few rows are small
-    by chance (see typical_size)."""
+    """Return the allowance for a timed call: one unit roundoff more, since its expected values were
+    rounded once more, and relative to the usual size where few rows are small by chance (see
+    typical_size), since no allowance was derived for its inputs."""
     unit = ROUNDOFF.get(dtype_name(expected), 0.0)
     factor = typical.relaxation(rms(expected)) if typical.rms else 1.0
     return replace(
@@ -233,9 +232,9 @@ def for_timed_call(allowance: Allowance, expected: torch.Tensor, typical: Typica
 
 
 def typical_size(draws: Sequence[torch.Tensor]) -> TypicalSize:
-    """What is usual for one output, over many draws. Where draws are of different sizes by
-    themselves and not by chance, the largest say nothing about the others: then what a small draw
-    shows, generously (a quarter of the draws of one normal value are below a third of the usual
+    """Return the usual size of one output over many draws. Where the task itself draws different
+    sizes, the largest tell nothing about the others; so the size is limited to a generous multiple
+    of the lower quartile (a quarter of the draws of one normal value are below a third of the usual
     size)."""
     if few_rows_growth(draws[0].shape) == 1.0:
         return TypicalSize()
@@ -245,7 +244,7 @@ def typical_size(draws: Sequence[torch.Tensor]) -> TypicalSize:
 
 
 def widen(a: Allowance, factor: float = 2.0) -> Allowance:
-    """So many times as much in everything, and nothing is asked of faint elements."""
+    """Return the allowance times `factor` in every limit, without checks of small elements."""
     return replace(
         a,
         norm=factor * a.norm,
@@ -259,7 +258,7 @@ def widen(a: Allowance, factor: float = 2.0) -> Allowance:
 
 
 def envelope(a: Allowance, b: Allowance) -> Allowance:
-    """The larger of both in everything."""
+    """Return the larger of both in every limit."""
     return Allowance(
         max(a.norm, b.norm),
         max(a.row, b.row),

@@ -1,5 +1,5 @@
-"""The first wrong rows of an output beside the inputs that belong to them, as text for whoever
-looks for the mistake. Only for inputs that judge nobody."""
+"""The first wrong rows of an output next to the inputs that belong to them, as text for debugging.
+Only for inputs that are not used for judging."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-ROWS = 2  # that are shown
-SHOWN = 8  # neighbouring elements of a row
-INPUTS = 4  # tensors of a call that are looked at
+ROWS = 2  # rows that are shown
+SHOWN = 8  # neighbouring elements of a row that are shown
+INPUTS = 4  # tensors of a call that are shown
 
 
 def dump(
@@ -20,12 +20,12 @@ def dump(
     wrong: torch.Tensor,
     inputs: Sequence[torch.Tensor],
 ) -> str:
-    """Several lines.
+    """Return several lines of text.
 
     Args:
         candidate: An output, of any shape.
-        expected: What is expected of it, of the same shape.
-        wrong: Which elements are wrong, at least one.
+        expected: The expected values, of the same shape.
+        wrong: The mask of wrong elements, at least one.
         inputs: The tensors of the call, in their order; the first four are shown.
     """
     width, inputs = expected.shape[-1] if expected.dim() else 1, inputs[:INPUTS]
@@ -64,7 +64,7 @@ def _row(
     for number, tensor in enumerate(inputs):
         if not _belongs(tensor, expected):
             continue
-        # of an input with axes of its own behind, what lies at the row
+        # of an input with other axes after those of the row, the elements at the row
         values = tensor[place].reshape(-1)
         first = start if len(values) == width else 0
         lines.append(f"  input {number} {_kind(tensor)} {_numbers(values, first)}")
@@ -72,7 +72,7 @@ def _row(
 
 
 def _belongs(tensor: torch.Tensor, output: torch.Tensor) -> bool:
-    """Whether an input has the output's axes but for the last."""
+    """Return whether an input starts with the output's axes except the last."""
     leading = output.shape[:-1]
     return bool(tensor.dim()) and bool(leading) and tensor.shape[: len(leading)] == leading
 
@@ -97,6 +97,6 @@ def _kind(tensor: torch.Tensor) -> str:
 
 def _range(tensor: torch.Tensor) -> str:
     if not tensor.numel() or tensor.is_complex():
-        return "its values are not summed up"
+        return "its values are not summarised"
     values = tensor.double()
     return f"from {values.min().item():.6g} to {values.max().item():.6g}"

@@ -1,1 +1,1 @@
-"""What this machine and its devices offer: environment, levels, ceilings, locks, memory, health."""
+"""This machine and its devices: environment, isolation levels, ceilings, locks, memory, health."""

@@ -1,5 +1,5 @@
-"""The GPUs of this machine, with who is on them. Creates no CUDA context, so a process that only
-assigns work may ask, too."""
+"""The GPUs of this machine and their users. Creates no CUDA context, so that a process which only
+assigns work can use it too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from .locks import DeviceLock
 
 
 def list_devices() -> tuple[Device, ...]:
-    """Every GPU that CUDA_VISIBLE_DEVICES leaves, and whether something is being timed on it; empty
-    without a driver."""
+    """Return every GPU that CUDA_VISIBLE_DEVICES leaves visible, and whether something is being
+    timed on it; () without a driver."""
     return tuple(replace(d, measuring=DeviceLock(d.uuid).is_taken) for d in cuda.devices())

@@ -1,5 +1,4 @@
-"""Whether a device can be trusted again: tried out by a fresh worker after each crash and every so
-often."""
+"""Health checks of a device: a fresh worker tests it after each crash and at intervals."""
 
 from __future__ import annotations
 
@@ -14,32 +13,32 @@ from ...workers import probe
 from ..errors import Interfered, Refused, WorkerDied, WorkerFailed, WorkerTimeout
 from .machine import Machine
 
-EVERY = 50  # evaluations without a crash
+EVERY = 50  # evaluations after which a device is checked even without a crash
 PROBE_SECONDS = 60.0
-# memory on the device that a killed worker may still hold, and for how long
+# device memory that may remain after a killed worker, and how long to wait for it
 LEFT_BYTES, LEFT_SECONDS = 256 << 20, 5.0
 _SUSPICIOUS = ("crashed", "timed_out", "reward_hack")
-_SUFFERING = (*_SUSPICIOUS, "build_failed")  # what processes or memory of somebody else can cause
+_SUFFERING = (*_SUSPICIOUS, "build_failed")  # statuses that an earlier worker's remains can cause
 
 
 Judged = TypeVar("Judged", Evaluation, HeadToHead)
 
 
 class Unwell(Exception):
-    """The device cannot be trusted; nothing is known about the candidate."""
+    """The device cannot be trusted. Nothing is known about the candidate."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.hint = (
             "The candidate was not judged. Look at nvidia-smi and the kernel's log (dmesg, lines "
-            "with Xid), end what is left on the device or reset it, then repeat the call: it "
+            "with Xid), end the processes on the device or reset it, then repeat the call, which "
             "begins with the same check. Other devices and target cpu are not affected."
         )
 
 
 class Health:
-    """Of the devices that one judge uses. Whatever ends an evaluation without a verdict leaves its
-    device suspect."""
+    """The health of the devices that one judge uses. An evaluation that ends without a verdict
+    leaves its device suspect."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -47,13 +46,13 @@ class Health:
         self._suspect: set[str] = set()
 
     def judge(self, family: DeviceFamily, evaluate: Callable[[], Judged]) -> Judged:
-        """The evaluation, if the device behind it still is what it was; a second one where the
-        first may have suffered from what was left of its predecessor. Raises Unwell, and what
-        `evaluate` raises."""
+        """Evaluate, and check the device afterwards where necessary. The evaluation is repeated if
+        the remains of its predecessor may have affected it. Raises Unwell, and what `evaluate`
+        raises."""
         if family.NAME in self._suspect:
             self._check(family, None)
         others_present = self._machine.reaper.present
-        # where no process can be told, with what a worker that is kept ready holds
+        # includes the memory of the spare worker where processes cannot be distinguished
         bytes_before = family.state(()).held_bytes
         self._suspect.add(family.NAME)
         result = evaluate()
@@ -69,10 +68,11 @@ class Health:
 
     def _check(self, family: DeviceFamily, bytes_before: int | None) -> None:
         self._machine.reaper.wait()
-        # what touched the device beside a crash is not trusted, nor does its memory count
+        # a spare worker that was on the device during a crash is not trusted; its memory must not
+        # count either
         self._machine.spare_worker.drop()
         if problem := self._answer(family):
-            raise Unwell(f"the device of target {family.NAME} does not compute any more: {problem}")
+            raise Unwell(f"the device of target {family.NAME} no longer works: {problem}")
         deadline = time.monotonic() + LEFT_SECONDS
         while (
             bytes_before is not None
@@ -86,7 +86,7 @@ class Health:
             time.sleep(0.1)
 
     def _answer(self, family: DeviceFamily) -> str:
-        """What is wrong with the answer of a fresh worker, "" if nothing."""
+        """Return what is wrong with a fresh worker's result, "" if nothing."""
         machine = self._machine
         try:
             worker = machine.server_for(family).worker(

@@ -1,4 +1,4 @@
-"""How much memory there is, for this machine or the control group that this process lives in."""
+"""The memory of this machine, or of the control group of this process."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 from ...settings import task_bytes
 
-TASK_SHARE = 0.75  # of the memory, for a task or a candidate with all its processes
+TASK_SHARE = 0.75  # share of the memory for a task or a candidate with all its processes
 _GROUP = Path("/sys/fs/cgroup")
 
 
 def total() -> int:
-    """Bytes."""
+    """Return the total memory in bytes."""
     return min(_meminfo("MemTotal"), _limit() or 1 << 62)
 
 
 def available() -> int:
-    """Bytes that can still be had."""
+    """Return the bytes that are still available."""
     limit = _limit()
     free = (
         limit - (_number("memory.current") or _number("memory/memory.usage_in_bytes"))
@@ -29,20 +29,20 @@ def available() -> int:
 
 
 def limit_bytes() -> int:
-    """Bytes that a task or a candidate may hold, with all its processes together. KEVOLVE_TASK_GIB
-    sets less, or more."""
+    """Return the most bytes that all processes of a task or candidate may hold together.
+    KEVOLVE_TASK_GIB overrides the default."""
     limit = task_bytes()
     return int(TASK_SHARE * total()) if limit is None else limit
 
 
 def trim() -> None:
-    """Return what this process has freed. Its allocator keeps freed memory (see
+    """Give this process's freed memory back to the system; its allocator keeps it otherwise (see
     process_environment.ALLOCATION)."""
     ctypes.CDLL(None).malloc_trim(0)
 
 
 def _limit() -> int:
-    """Of the control group, 0 without one."""
+    """Return the limit of the control group, 0 without one."""
     return _number("memory.max") or _number("memory/memory.limit_in_bytes")
 
 

@@ -1,14 +1,14 @@
-"""The device lock: one per device and machine, whoever the users are; the kernel releases it when
-its holder dies.
+"""The device lock: one per device and machine, common to all users. The kernel releases it when its
+holder dies.
 
-An flock on a file in a folder that every user of the machine shares. What containers do not share
-(their /run/lock and /tmp) they do not lock against each other; that is why the judge also looks for
-foreign programs on the device while it times.
+It is an flock on a file in a folder that all users of the machine share. Containers with separate
+/run/lock and /tmp do not share the lock, so the judge also looks for foreign programs on the device
+during timing.
 
-Who times something holds it alone. What several judges do on a device besides (inputs are drawn,
-candidates loaded and checked) they do under the same lock, shared, piece by piece. A second file is
-the door: whoever wants the lock takes it there first, and one that wants it alone stays in the door
-until those inside have left, so that nobody waits for ever.
+A judge that times holds the lock exclusively. Other work on a device (drawing inputs, loading and
+checking candidates) takes the same lock in shared mode, for one piece of work at a time. A second
+file is the door: every judge locks it before it takes the device lock, and a judge that wants the
+device exclusively keeps the door locked until all sharers have left, so that none waits forever.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from ...targets import DeviceFamily
 from ..errors import CancelToken
 from ..processes.worker import Sharing
 
-# the first that all users may write to; never TMPDIR, which each user may set differently
+# the first one that all users may write to is used; not TMPDIR, which users may set differently
 FOLDERS = ("/run/lock", "/tmp")
 POLL_S = 0.002
 
 
 class LockBroken(Exception):
-    """The lock file cannot be used; the message says what to do."""
+    """The lock file cannot be used. The message says what to do."""
 
 
 class _ProcessLocks:
-    """What this process holds, by path: alone, for all of its threads; shared, by thread."""
+    """The locks that this process holds, by path. alone: exclusive ones, valid for all threads.
+    shared: those of the current thread."""
 
     def __init__(self) -> None:
         self.alone: set[str] = set()
@@ -55,8 +56,8 @@ _process_locks = _ProcessLocks()
 
 
 class DeviceLock:
-    """`hold` is for timing, `share` for what else runs on the device. `held_s` adds up the time in
-    which something was timed."""
+    """The lock of one device. `hold` is for timing, `share` for other work on the device. held_s:
+    the seconds in which it was held exclusively."""
 
     def __init__(self, device: str, folder: str | None = None) -> None:
         base = os.path.join(
@@ -67,9 +68,12 @@ class DeviceLock:
 
     @contextlib.contextmanager
     def hold(self, cancel: CancelToken | None = None) -> Iterator[None]:
-        """Wait for the device and keep it alone. Raises Cancelled while waiting, LockBroken."""
+        """Wait for the device and hold it exclusively. Raises Cancelled while waiting,
+        LockBroken."""
         if self.path in _process_locks.shared:
-            raise RuntimeError("who shares the device cannot have it alone: it would wait for ever")
+            raise RuntimeError(
+                "a thread that shares the device cannot lock it exclusively: it would wait forever"
+            )
         fd = self._through_the_door(fcntl.LOCK_EX, cancel)
         assert fd is not None
         started = time.monotonic()
@@ -83,8 +87,9 @@ class DeviceLock:
 
     @contextlib.contextmanager
     def share(self, cancel: CancelToken | None = None) -> Iterator[None]:
-        """Wait until nobody times anything on the device, and let nobody begin meanwhile. Nothing
-        more for who has it already. Raises Cancelled while waiting, LockBroken."""
+        """Wait until nothing is timed on the device, and let no timing begin inside the block. Does
+        nothing if this process already holds the lock. Raises Cancelled while waiting,
+        LockBroken."""
         shared_paths = _process_locks.shared
         fd = None if self.path in shared_paths else self._through_the_door(fcntl.LOCK_SH, cancel)
         if fd is None:
@@ -99,19 +104,20 @@ class DeviceLock:
 
     @property
     def is_taken(self) -> bool:
-        """Whether somebody times something at this moment; False where that cannot be told."""
+        """Whether something is being timed at this moment; False if unknown."""
         if not os.path.exists(self.path):
             return False
         try:
             fd = self._try(self.path, fcntl.LOCK_SH)
-        except LockBroken:  # whoever times something is told
+        except LockBroken:  # reported to a judge that wants to time
             return False
         if fd is not None:
             os.close(fd)
         return fd is None
 
     def _through_the_door(self, how: int, cancel: CancelToken | None) -> int | None:
-        """The locked descriptor; None for who wants to share what this process holds alone."""
+        """Take the lock through the door. Returns the locked descriptor; None for a shared lock
+        that this process holds exclusively already."""
         door: int | None = None
         try:
             while True:
@@ -129,16 +135,16 @@ class DeviceLock:
                 os.close(door)
 
     def _try(self, path: str, how: int) -> int | None:
-        """The locked descriptor, or None while somebody else holds it."""
+        """Return the locked descriptor, or None while another process holds the lock."""
         fd = self._open(path)
         try:
             fcntl.flock(fd, how | fcntl.LOCK_NB)
             there = os.stat(path, follow_symlinks=False)
             if (there.st_dev, there.st_ino) == (os.fstat(fd).st_dev, os.fstat(fd).st_ino):
                 with contextlib.suppress(OSError):
-                    os.utime(fd)  # cleaners of temporary folders go by age
+                    os.utime(fd)  # cleaners of temporary folders delete old files
                 return fd
-        # held, or a cleaner has removed the file that was locked
+        # held by another process, or a cleaner has removed the file
         except (BlockingIOError, FileNotFoundError):
             pass
         except BaseException:
@@ -148,9 +154,9 @@ class DeviceLock:
         return None
 
     def _open(self, path: str) -> int:
-        """For reading: that is enough for flock, and works on a file that another user created
-        under any umask. O_CREAT never meets an existing file, which fs.protected_regular would
-        refuse where it belongs to somebody else."""
+        """Open the file for reading, which is enough for flock and works on a file that another
+        user created under any umask. O_CREAT is never used on an existing file, since
+        fs.protected_regular would refuse that for another user's file."""
         for _ in range(100):
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -162,7 +168,7 @@ class DeviceLock:
                 raise LockBroken(self._remedy(path, error.strerror)) from error
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 os.close(fd)
-                raise LockBroken(self._remedy(path, "it is no regular file"))
+                raise LockBroken(self._remedy(path, "it is not a regular file"))
             return fd
         raise LockBroken(self._remedy(path, "it vanishes as soon as it is created"))
 
@@ -172,30 +178,31 @@ class DeviceLock:
         except PermissionError as error:
             raise LockBroken(self._remedy(path, error.strerror)) from error
         with contextlib.suppress(OSError):
-            os.fchmod(fd, 0o666)  # whatever the umask is
+            os.fchmod(fd, 0o666)  # independent of the umask
         os.close(fd)
 
     def _remedy(self, path: str, reason: str | None) -> str:
         return (
             f"the device lock {path} cannot be used: {reason}. It must be a plain file that "
-            "every user may read: remove it (its owner or root can), and it is created anew"
+            "every user may read: remove it (its owner or root can), and it will be created again"
         )
 
 
 def sharing(family: DeviceFamily) -> Sharing | None:
-    """What a worker on a device is asked under; None on a host, whose cores are many."""
+    """Return the shared lock for requests to a worker on a device; None on a host, where work can
+    use other cores."""
     return DeviceLock(family.device_id()).share if family.OWN_MEMORY else None
 
 
 def between_timings(
     lock: DeviceLock, family: DeviceFamily, cancel: CancelToken | None
 ) -> AbstractContextManager[None]:
-    """For what the judge itself does on a device that others may be timed on."""
+    """Return the context for the judge's own work on a device where others may time."""
     return lock.share(cancel) if family.OWN_MEMORY else contextlib.nullcontext()
 
 
 def shared_folder() -> str:
-    """Where every user of this machine looks for the locks."""
+    """Return the folder in which all users of this machine look for the locks."""
     for folder in FOLDERS:
         with contextlib.suppress(OSError):
             if os.stat(folder).st_mode & stat.S_IWOTH:

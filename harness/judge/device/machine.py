@@ -1,5 +1,4 @@
-"""What this machine offers: environment, isolation levels (probed, not guessed), targets,
-ceilings."""
+"""This machine: environment, isolation levels (tested, not guessed), targets, ceilings."""
 
 from __future__ import annotations
 
@@ -42,12 +41,12 @@ from ..processes.worker import Worker
 from . import host_memory, locks, target_reports
 
 _SCRATCH = "kevolve-judge-"
-CEILINGS_S = 60.0  # in which ceilings are not measured again, which takes up to 5 s
+CEILINGS_S = 60.0  # the least time between two measurements of ceilings, which take up to 5 s
 
 
 class Machine:
-    """Facts are read once. `scratch` is a private folder for the levels without a mount
-    namespace."""
+    """The machine, whose facts are read once. scratch: a private folder for the isolation levels
+    without a mount namespace."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
@@ -55,22 +54,22 @@ class Machine:
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self.servers = Servers(cache, self.scratch, locks.sharing)
         self.spare_worker, self.spare_timed_worker = SpareWorker(), SpareWorker()
-        # by family: what was measured, and until when it is not measured again
+        # by family: the measured ceilings, and the earliest time of another measurement
         self._ceilings: dict[str, Ceilings] = {}
         self._ceilings_until: dict[str, float] = {}
         self.reaper = Reaper()
 
     @property
     def fork_server(self) -> ForkServer:
-        """The one for CPU candidates and for compilers."""
+        """The fork server for CPU candidates and compilers."""
         return self.server_for(cpu)
 
     def server_for(self, family: DeviceFamily) -> ForkServer:
-        """The fork server from which candidates for a device family are forked."""
+        """Return the fork server from which candidates for a device family are forked."""
         return self.servers.candidates(family, self.level)
 
     def place(self, family: DeviceFamily, target: Target, language: str) -> runtimes.Place:
-        """Where candidates of a language are evaluated for a target that `targets` lists for it."""
+        """Return where candidates of a language are evaluated for a target that `targets` lists."""
         if target.family in LANGUAGES[language].interpreted_on:
             return runtimes.interpreter(
                 self.servers.triton(self.level, interpret=True), self.environment
@@ -80,7 +79,8 @@ class Machine:
         )
 
     def compiler(self, target: Target, language: str) -> runtimes.Place:
-        """Where candidates of a language are compiled for a target that need not be here."""
+        """Return where candidates of a language are compiled for a target that the machine need not
+        have."""
         name = self.architecture_of(target)
         if LANGUAGES[language].built_as_text:
             return runtimes.tracer(self.fork_server, self.environment, str(target), name)
@@ -89,50 +89,51 @@ class Machine:
         )
 
     def only_compiles(self, target: Target) -> bool:
-        """Whether kernels can be compiled for a target, and not run. It names an architecture
-        then."""
+        """Return whether kernels for a target can be compiled but not run. Such a target names an
+        architecture."""
         return bool(target.arch) and any(
             t.target == str(target) and t.mode == "compile" for t in self.targets()
         )
 
     def architecture(self, target: Target, request: EvaluationRequest) -> str:
-        """For what a build of this request is compiled with static facts; "" where the language's
-        own build says more."""
+        """Return the architecture for which a request that ends with the build is compiled to get
+        static facts; "" for languages whose own build reports more."""
         language = request.candidate.language
         return (
             self.architecture_of(target) if target_reports.device_compilers().get(language) else ""
         )
 
     def architecture_of(self, target: Target) -> str:
-        """The key in ARCHITECTURES of a target, with that of the device here where it names none;
-        "" if it is not known."""
+        """Return a target's key in ARCHITECTURES, by this machine's device if the target names no
+        architecture; "" if unknown."""
         name = (
             str(target) if target.arch else f"{target.family}:{target_reports.architecture_here()}"
         )
         return name if name in ARCHITECTURES else ""
 
     def expect_first(self) -> None:
-        """Start what almost every request needs, before the first one comes: it imports torch, and
-        so will this process."""
+        """Start, before the first request, the server that almost every request needs: it imports
+        torch at the same time as this process."""
         self.servers.candidates(cpu, "namespaces").launch()
 
     def expect_task(self, family: DeviceFamily, folder: str, *, compiles: bool) -> None:
-        """Start what `task_worker` and the first evaluation will need, all at once and without
-        waiting for it: each imports for seconds, and so does this process."""
+        """Start everything that `task_worker` and the first evaluation will need, in parallel and
+        without waiting: each process, this one too, imports for seconds."""
         self.server_for(family).launch()
         self.task_server(family, folder, compiles=compiles).launch()
         threading.Thread(target=importlib.import_module, args=("torch",), daemon=True).start()
 
     def expect_naive(self, family: DeviceFamily, folder: str) -> None:
-        """Start what the naive figure of a confirmation will need, long before it is timed."""
+        """Start the server that the naive figure of a confirmation needs, long before its
+        timing."""
         self.task_server(family, folder, allocation=False).launch()
 
     def task_worker(
         self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True
     ) -> Worker:
-        """A confined process for a task. folder: what it may read besides, "" for nothing.
-        compiles: it will need inductor, whose import takes seconds; one that only draws inputs need
-        not wait for it. allocation: see ForkServer."""
+        """Start a confined process for a task. folder: an additional folder that it may read, ""
+        for none. compiles: it needs inductor, whose import takes seconds; a process that only draws
+        inputs does not. allocation: see ForkServer."""
         server = self.task_server(family, folder, compiles=compiles, allocation=allocation)
         scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
         return server.worker("reference", self._task_rules(family, folder), scratch)
@@ -146,20 +147,20 @@ class Machine:
         allocation: bool = True,
         level: IsolationLevel | None = None,
     ) -> ForkServer:
-        """The fork server for tasks that are timed; those that are not share the candidates'.
-        level: of a candidate that is timed beside one."""
+        """Return the fork server for timed tasks; others share that of the candidates. level: that
+        of a candidate timed beside the task."""
         readable = self._task_readable(folder)
         if allocation and not compiles:
             return self.servers.candidates(family, self.task_level, readable)
         return self.servers.tasks(family, level or self.task_level, readable, allocation=allocation)
 
     def _task_readable(self, folder: str) -> tuple[str, ...]:
-        """Beyond what every worker may read."""
+        """Return what a task may read beyond what every worker may."""
         return (*importable(), self.servers.inductor, *([folder] if folder else []))
 
     def _task_rules(self, family: DeviceFamily, folder: str) -> Confinement:
-        """As a candidate's, but with room for every core, a compiler, and as much memory as is
-        reasonable."""
+        """Return a task's confinement: that of a candidate, but with threads for every core, a
+        compiler, and more memory."""
         return replace(
             self.rules(self.task_level, family),
             readable=(*readable_paths(), *self._task_readable(folder)),
@@ -172,13 +173,13 @@ class Machine:
 
     @cached_property
     def task_level(self) -> IsolationLevel:
-        """Under which tasks run: the strongest level there is, unless the user trusts the tasks and
-        says so."""
+        """The isolation level of tasks: the strongest one available, unless the user chooses
+        another."""
         choice = task_isolation()
         return next((level for level in ISOLATION_LEVELS if level == choice), self.level)
 
     def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
-        """The confinement of a candidate at a level."""
+        """Return the confinement of a candidate at a level."""
         return Confinement(
             level,
             readable_paths(),
@@ -189,7 +190,7 @@ class Machine:
 
     @cached_property
     def isolation(self) -> dict[str, str]:
-        """level -> "available", or why not."""
+        """By level, "available" or the reason why not."""
         try:
             return {level: self._try_level(level) for level in ISOLATION_LEVELS}
         finally:
@@ -197,7 +198,7 @@ class Machine:
 
     @cached_property
     def level(self) -> IsolationLevel:
-        """The strongest level there is; weaker ones are not tried for it."""
+        """The strongest level available; weaker ones are not tested."""
         try:
             return next(
                 (level for level in ISOLATION_LEVELS if self._try_level(level) == "available"),
@@ -208,14 +209,14 @@ class Machine:
 
     @cache  # noqa: B019  # one machine lives as long as the process
     def _try_level(self, level: IsolationLevel) -> str:
-        """Try it for real, by a server that is there at once."""
+        """Test a level with a real worker, from a server that starts at once."""
         if level == "bubblewrap" and bubblewrap.program() is None:
             return bubblewrap.MISSING
         server = self.servers.bare(level)
         try:
             worker = server.worker("candidate", self.rules(level), self.scratch)
             try:
-                worker.ask("drop", seconds=20, key="")  # it confines itself after it was started
+                worker.ask("drop", seconds=20, key="")  # a worker confines itself after its start
             finally:
                 worker.close()
             return "available"
@@ -227,7 +228,7 @@ class Machine:
 
     @property
     def environment(self) -> Environment:
-        """The CPU's."""
+        """The CPU's environment."""
         return self.environment_of(cpu)
 
     @cache  # noqa: B019
@@ -253,14 +254,14 @@ class Machine:
         )
 
     def ceilings_of(self, family: DeviceFamily) -> Ceilings:
-        """The measured ceilings of a family's device."""
+        """Return the measured ceilings of a family's device."""
         if family.NAME not in self._ceilings:
             self._ceilings[family.NAME] = self._measure_ceilings(family)
         return self._ceilings[family.NAME]
 
     def ceilings_again(self, family: DeviceFamily) -> Ceilings:
-        """The same for who found that a kernel exceeds them: they may have been measured in a
-        busier moment, and are measured again, once in a while. Call with the device alone."""
+        """Return ceilings that a kernel was found to exceed, measured again if CEILINGS_S have
+        passed: the machine may have been busy before. Call it with the device lock held."""
         before, now = self.ceilings_of(family), time.monotonic()
         if now > self._ceilings_until.get(family.NAME, 0.0):
             self._ceilings[family.NAME] = self._measure_ceilings(family, before)
@@ -272,13 +273,13 @@ class Machine:
         return family.ceilings(self.cache, measure, exceeded)
 
     def targets(self) -> tuple[TargetReport, ...]:
-        """Every target family with what it can do here."""
+        """Return what this machine can do for every target."""
         return tuple(target_reports.report_targets())
 
     def report(self, *, ceilings: bool, cancel: CancelToken | None = None) -> MachineReport:
-        """ceilings: those of the host. Raises Cancelled and LockBroken where they have to be
-        measured."""
-        threading.Thread(target=runtimes.triton_support).start()  # it will be asked for
+        """Describe the machine. ceilings: with those of the host. Raises Cancelled and LockBroken
+        where they have to be measured."""
+        threading.Thread(target=runtimes.triton_support).start()  # needed below
         return MachineReport(
             self.environment,
             self.targets(),
@@ -287,7 +288,8 @@ class Machine:
         )
 
     def _host_ceilings(self, cancel: CancelToken | None) -> Ceilings:
-        """The host's ceilings, measured with it alone where nobody has done so for a while."""
+        """Return the host's ceilings, measured under the device lock if there are no recent
+        ones."""
         ceilings = self._ceilings.get(cpu.NAME) or cpu.cached_ceilings(self.cache)
         if ceilings is not None:
             return ceilings
@@ -296,10 +298,10 @@ class Machine:
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
-        self.servers.close()  # first: then nobody waits for what is being started
+        self.servers.close()  # first, so that no thread waits for a server that is starting
         self.spare_worker.drop()
         self.spare_timed_worker.drop()
-        self.servers.close()  # what that start has launched anew
+        self.servers.close()  # again: starting spare workers may have launched some
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
@@ -313,7 +315,7 @@ def _triton() -> dict[str, str]:
 
 
 def _remove_left_over() -> None:
-    """Scratch folders of judges that were killed."""
+    """Remove the scratch folders of judges that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         owner = folder.name.removeprefix(_SCRATCH).split("-")[0]
         if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):

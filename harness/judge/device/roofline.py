@@ -1,5 +1,5 @@
-"""How fast a case can be on this device: a roofline to aim at, and a bound below which a time is
-impossible."""
+"""The speed limits of a case on this device: a roofline to aim at, and a bound below which a time
+is impossible."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from ...types import Case, Ceilings
 
 
 def level_of(size: int, ceilings: Ceilings) -> str:
-    """The smallest memory level that holds `size` bytes."""
+    """Return the smallest memory level that holds `size` bytes."""
     ordered = sorted(ceilings.level_bytes.items(), key=lambda item: item[1])
     return next((level for level, capacity in ordered if size <= capacity), ordered[-1][0])
 
 
 def memory_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
-    """Time to move inputs (from where the rotating sets live) and outputs (from where their reused
-    memory lives), once each.
+    """Return the time to move inputs (from the level of the rotating sets) and outputs (in the
+    level of their reused memory) once each.
 
     The measured rate counts reads plus writes of a scaling kernel, so both directions are divided
-    by it: with streamed stores where the outputs are in a level that has such stores and is faster
-    with them, since a kernel may write them so whatever this one does.
+    by it. The rate with streamed stores is used where the outputs are in a level that is faster
+    with them, since any kernel could use such stores.
     """
     rates = _reachable(ceilings) if is_streamed(case, ceilings) else ceilings.bandwidth
     return _moving_us(case, ceilings, working_set, rates)
 
 
 def is_streamed(case: Case, ceilings: Ceilings) -> bool:
-    """Whether the outputs of a case are measured against streamed stores: it follows from their
-    size alone."""
+    """Return whether the outputs of a case are compared with streamed stores, by their size
+    alone."""
     level = _levels(case, ceilings, 0)[1]
     return ceilings.streamed_bandwidth.get(level, 0.0) > ceilings.bandwidth[level]
 
 
 def moved_between(case: Case, ceilings: Ceilings, working_set: int) -> str:
-    """Where the bytes of a call are taken to lie, in words: "inputs in L3, outputs in memory,
-    streamed stores"."""
+    """Describe the levels that the roofline assumes for a call's bytes: "inputs in L3, outputs in
+    memory, streamed stores"."""
     from_level, to_level = _levels(case, ceilings, working_set)
     streamed = ", streamed stores" if is_streamed(case, ceilings) else ""
     return f"inputs in {from_level}, outputs in {to_level}{streamed}"
 
 
 def _levels(case: Case, ceilings: Ceilings, working_set: int) -> tuple[str, str]:
-    """Of inputs and of outputs."""
+    """Return the levels of inputs and of outputs."""
     return level_of(working_set, ceilings), level_of(2 * case.bytes_written, ceilings)
 
 
@@ -55,35 +55,35 @@ def _moving_us(
 
 
 def _reachable(ceilings: Ceilings) -> dict[str, float]:
-    """The higher rate of each level, by whichever stores."""
+    """Return the higher rate of each level, with either kind of stores."""
     streamed = ceilings.streamed_bandwidth
     return {name: max(rate, streamed.get(name, 0.0)) for name, rate in ceilings.bandwidth.items()}
 
 
 def copying_us(case: Case, ceilings: Ceilings) -> float:
-    """Time to read the outputs of one call from the slowest level."""
+    """Return the time to read the outputs of one call from the slowest level."""
     return 1e6 * case.bytes_written / min(ceilings.bandwidth.values())
 
 
 def compute_us(case: Case, ceilings: Ceilings) -> float:
-    """Operations over the measured multiply-add rate of the outputs' dtype (float32 for what was
-    not measured)."""
+    """Return the operations over the measured multiply-add rate of the outputs' dtype (that of
+    float32 for dtypes that were not measured)."""
     dtype = next((o.dtype for o in case.outputs if o.dtype in ceilings.operations), "float32")
     return 1e6 * case.operations / ceilings.operations[dtype]
 
 
 def roofline_time_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
-    """The larger of the two, and at least the launch floor."""
+    """Return the larger of memory and compute time, and at least the launch floor."""
     return max(
         memory_us(case, ceilings, working_set), compute_us(case, ceilings), ceilings.launch_us
     )
 
 
 def plausible_us(case: Case, ceilings: Ceilings, working_set: int, narrow_factor: float) -> float:
-    """What a kernel is not expected to stay below: the roofline, with memory at the higher rate
-    of both kinds of stores and operations at the highest rate of any format. Exact kernels may
-    compute in another one than the outputs have, such as float32 from integers of eight bits.
-    narrow_factor: of the device, see DeviceFamily."""
+    """Return the shortest plausible time: the roofline with the higher rate of both kinds of stores
+    and the highest operation rate of any format. A kernel may compute exactly in another format
+    than that of its outputs, such as 8-bit integers for float32 outputs. narrow_factor: see
+    DeviceFamily."""
     fastest = narrow_factor * max(ceilings.operations.values())
     return max(
         _moving_us(case, ceilings, working_set, _reachable(ceilings)),
@@ -93,8 +93,8 @@ def plausible_us(case: Case, ceilings: Ceilings, working_set: int, narrow_factor
 
 
 def impossible_us(case: Case, ceilings: Ceilings) -> float:
-    """95 % of the time to write the outputs at the rate of the fastest level that can hold them,
-    by whichever stores, or of the launch floor."""
+    """Return 95 % of the time to write the outputs at the rate of the fastest level that can hold
+    them, with either kind of stores, or of the launch floor if that is longer."""
     level, streamed = level_of(case.bytes_written, ceilings), ceilings.streamed_write_bandwidth
     fastest = max(
         max(rate, streamed.get(name, 0.0))

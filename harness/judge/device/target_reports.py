@@ -1,5 +1,5 @@
-"""What this machine can do for each target family: which languages it evaluates or compiles, and
-why not others."""
+"""Reports on what this machine can do for each target: the languages that it evaluates or compiles,
+and the reasons where it cannot."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..processes.compilers import compiler_version
 
 
 def report_targets() -> Iterator[TargetReport]:
-    """Report every target family, one after the other: those of Triton, and a GPU that is here,
-    take the time that Triton needs to be imported."""
+    """Yield a report for every target. Those for Triton, and for a GPU of this machine, wait until
+    Triton is imported."""
     compiler = native.find_compiler()
     reason = (
         f"C++ by {compiler_version(compiler)}"
@@ -35,14 +35,13 @@ def report_targets() -> Iterator[TargetReport]:
     yield TargetReport(
         "hip",
         "absent",
-        "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled for",
+        "this version does not run kernels on AMD GPUs; it can compile for hip:gfx942 and others",
     )
     yield from runtimes.reports(architecture_here())
 
 
 def find_report(target: Target, language: str) -> TargetReport | None:
-    """Find what this machine can do with a language for a target; None for a pair that nobody
-    offers."""
+    """Return the report on a language for a target; None where the pair is not supported."""
     return next(
         (t for t in report_targets() if t.target == str(target) and language in t.languages),
         None,
@@ -50,12 +49,12 @@ def find_report(target: Target, language: str) -> TargetReport | None:
 
 
 def architecture_here() -> str:
-    """The architecture of the GPU that is here, "" without one."""
+    """Return the architecture of this machine's GPU, "" without one."""
     return "" if cuda.missing() else cuda.facts()["architecture"]
 
 
 def device_compilers() -> dict[str, bool]:
-    """Languages of GPU kernels, and whether this machine compiles them."""
+    """Return whether this machine can compile each language of GPU kernels."""
     return {
         "triton": not runtimes.triton_support().problem,
         "cuda": bool(native.find_toolkit().version),
@@ -71,11 +70,7 @@ def _report_cuda() -> TargetReport:
     )
     mode: Mode = "execute" if languages else "absent"
     others = len(nvml.gpus()) - 1
-    more = (
-        f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own"
-        if others > 0
-        else ""
-    )
+    more = f"; {others} more GPU{'s' * (others > 1)}, each with its own judge" if others > 0 else ""
     lacking = "" if compilers["cuda"] else f"; no CUDA C++: {native.MISSING}"
     obstacle = device_link.sharing_obstacle()
     memory = (

@@ -1,2 +1,2 @@
-"""The stages of one evaluation in their order, and what is asked of several candidates or of a
-compiler alone."""
+"""The stages of one evaluation in order, comparisons of several candidates, and compile-only
+evaluations."""

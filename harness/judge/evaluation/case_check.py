@@ -1,5 +1,5 @@
-"""One case of one candidate on all its checking sets: in bursts, after changes of the parameters,
-and again and again."""
+"""The check of one case of one candidate on all its checking sets: in bursts, after changes of the
+parameters, and repeatedly."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from . import configurations
 from .mismatches import Mismatches, describe_setting
 
 T = TypeVar("T")
-DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
-# A set whose values are told holds less, and a call of the reference takes less: drawing it must
-# cost little beside the check
+DIAGNOSIS_SECONDS = 5.0  # how long a wrong case is examined further
+# limits on the set whose values are shown, and on a call of the reference: drawing it must cost
+# little compared with the check
 SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
 # families whose results differ from set to set and must be right
 VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", *UNEVEN)
@@ -42,7 +42,7 @@ REPEATED_BURSTS, REPEATING_SECONDS, SEARCH_REPEATING_SECONDS = 12, 0.5, 0.15
 
 @dataclass
 class CaseCheck:
-    """One case of one candidate, and what its sets have shown so far."""
+    """The check of one case of one candidate, with its findings so far."""
 
     context: StageContext
     case: Case
@@ -52,14 +52,14 @@ class CaseCheck:
     reproducible: bool = True
     # operators of the framework that computed something, with their calls
     library: Counter[str] = field(default_factory=Counter)
-    # of autotuned kernels: which were verified
+    # configurations of autotuned kernels that were verified
     configurations: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.mismatches = Mismatches(self.case.name, self.pool.results, self.context.bitwise)
 
     def result(self) -> CaseResult:
-        """Of a case that is right. Raises Failure."""
+        """Check the case and return its result. Raises Failure if it is wrong."""
         self.check_sets()
         if self.mismatches.wrong:
             self.fail()
@@ -80,8 +80,8 @@ class CaseCheck:
         )
 
     def check_sets(self) -> None:
-        """After a first wrong result the other families are still tried for a while: which of them
-        fail says what is wrong."""
+        """Check all sets. After a first wrong result the other families are still tried for a
+        while, since the ones that fail help to find the mistake."""
         began = time.monotonic()
         by_state: dict[int, list[list[InputSet]]] = {}
         for state in dict.fromkeys(s for s, _ in self.pool.checking):
@@ -107,9 +107,9 @@ class CaseCheck:
                     return
 
     def repeat(self) -> None:
-        """The same inputs again and again, on several threads where the machine has them: a result
-        that moves is a race."""
-        # an interpreter runs one program instance after the other
+        """Repeat the same inputs, on several threads if the machine has them: a result that changes
+        is a race."""
+        # an interpreter runs program instances one after another
         if self.context.place.mode != "execute":
             return
         cpus = sorted(os.sched_getaffinity(0))
@@ -135,7 +135,7 @@ class CaseCheck:
         )
 
     def _compare_again(self, input_set: InputSet, doing: str, earlier: dict[int, Any]) -> None:
-        """One more burst of what was right before. earlier: its outputs so far, by number."""
+        """Run another burst of calls that were right before. earlier: their outputs, by index."""
         self.run_burst([input_set], [0] * bursts.CHECK_CALLS, doing)
         for outputs in self._outputs(bursts.CHECK_CALLS):
             for number, output in enumerate(outputs):
@@ -158,8 +158,8 @@ class CaseCheck:
                     self.fail()
 
     def call_once(self, input_set: InputSet, doing: str, key: str = "") -> None:
-        """One more call on inputs that were right before. key: of the model, the case's own where
-        there is none. Raises Failure."""
+        """Make one more call on inputs that were right before. key: of the model, by default the
+        case's own. Raises Failure."""
         self.run_burst([input_set], [0], doing, key=key)
         for number, output in enumerate(self._outputs(1)[0]):
             self.mismatches.add(number, output, input_set, [], changed=False, repeated=False)
@@ -175,14 +175,14 @@ class CaseCheck:
         )
 
     def fail(self) -> NoReturn:
-        """Raise the failure of the first wrong result, with values where these may be told."""
+        """Raise the failure of the first wrong result, with values if these may be shown."""
         raise self.mismatches.failure(*self._example())
 
     def _example(self) -> tuple[str, str]:
-        """Values of the output that was wrong first, on inputs that nobody is judged on: the worst
-        elements, and the first wrong rows with their inputs. Those of checking sets are not told:
-        the same sets judge the next candidates, which could know them by heart. "" where no such
-        inputs can be had cheaply, or this output is right there."""
+        """Return values of the output that was wrong first, on inputs that are not used for
+        judging: the worst elements, and the first wrong rows with their inputs. Values of checking
+        sets are not shown, since the same sets judge later candidates, which could memorise them.
+        "" if such inputs are not cheap to draw, or if this output is right on them."""
         large = self.pool.set_bytes > SHOWN_BYTES or self.pool.call_s > SHOWN_SECONDS
         if self.mismatches.first is None or self.case.held_out or large:
             return "", ""
@@ -193,7 +193,7 @@ class CaseCheck:
             input_set = drawer.draw_example(self.pool, family)
             self.guard("constructed", lambda: set_state(self.worker, self.pool, 0))
             self.run_burst([input_set], [0], f"{family} inputs")
-        # it is wrong already, and what happens here adds nothing but values
+        # the candidate is wrong already; this call would only have added values
         except (Failure, WorkerFailed):
             return "", ""
         output, allowance, framework = (
@@ -214,9 +214,9 @@ class CaseCheck:
         )
 
     def _check_pair(self, pair: list[InputSet], *, changed: bool, longer: bool) -> None:
-        """Two sets and the first again, so that held, stale and unstable outputs show; some in a
-        longer burst, so that an output which lasts for a few calls only shows, too. How much longer
-        nobody knows, who could count."""
+        """Check two sets and the first again, which reveals held, stale and unstable outputs. Some
+        pairs are checked in a longer burst, which also reveals outputs that last for only a few
+        calls. Its length is random, so that a candidate cannot count on it."""
         first, calls = not self.mismatches.findings, bursts.CHECK_CALLS
         if longer:
             most = most_held_calls(self.context, self.pool)
@@ -224,7 +224,7 @@ class CaseCheck:
         order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
         order += [
             secrets.randbelow(len(pair)) for _ in range(calls - len(order))
-        ]  # no period, which a ring of outputs could share
+        ]  # random, since a rotation of buffers could share a period
         doing = describe_setting([input_set.family for input_set in pair], changed=changed)
         with self.context.between_timings():
             self._compare(pair, order, doing, first=first, changed=changed)
@@ -257,7 +257,7 @@ class CaseCheck:
         record: bool = False,
         key: str = "",
     ) -> BurstResult:
-        """One burst in this check's slots. Raises Failure."""
+        """Run one burst in this check's slots. Raises Failure."""
         seconds = max(
             self.context.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s)
         )
@@ -269,7 +269,7 @@ class CaseCheck:
         )
 
     def guard(self, doing: str, action: Callable[[], T]) -> T:
-        """What an action on the candidate's worker gives. Raises Failure."""
+        """Run an action on the candidate's worker. Raises Failure."""
         return self.context.guard(f"case {self.case.name}, {doing}", self.worker, action)
 
     def _outputs(self, calls: int) -> list[list[Any]]:
@@ -277,7 +277,7 @@ class CaseCheck:
 
 
 def unjudged_result(case: Case) -> CaseResult:
-    """What is known of a case before anything of it was judged."""
+    """Return the result of a case before it is judged."""
     return CaseResult(
         case.name,
         case.weight,
@@ -288,14 +288,14 @@ def unjudged_result(case: Case) -> CaseResult:
 
 
 def most_held_calls(context: StageContext, pool: CasePool) -> int:
-    """Outputs that are held at once in the longer bursts; fewer large ones in a search."""
+    """Return the most outputs held at once in the longer bursts; fewer large ones in a search."""
     searching = context.request.purpose == "search"
     most_bytes = bursts.SEARCH_HELD_BYTES if searching else bursts.HELD_BYTES
     return bursts.retained_calls(pool, context.place.patience_s, most_bytes)
 
 
 def _pairs_in_longer_bursts(pairs: list[list[InputSet]]) -> list[list[InputSet]]:
-    """The first of these pairs, and one of the others in which results differ from call to call:
-    the longer bursts."""
+    """Return the pairs for longer bursts: the first one, and one of the others whose results vary
+    from set to set."""
     others = [pair for pair in pairs[1:] if all(input_set.family in VARIED for input_set in pair)]
     return pairs[:1] + ([secrets.choice(others)] if others else [])

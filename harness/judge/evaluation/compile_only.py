@@ -1,5 +1,5 @@
-"""Compile-only evaluation: what a compiler makes of every kernel that a candidate launches, for a
-device that need not be here."""
+"""Compile-only evaluation: compiles every kernel that a candidate launches, for a device that the
+machine need not have."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _DEATHS_OF_THE_COMPILER = ("crash.abort", "crash.segmentation_fault", "crash.ill
 
 
 def evaluate(context: StageContext) -> Evaluation:
-    """The stage `build` alone. Always an Evaluation about the candidate; trouble of the evaluator
-    itself is raised."""
+    """Run the stage `build` alone. Returns an Evaluation in every case; errors of the evaluator
+    itself are raised."""
     started = time.monotonic()
     try:
         progress, _ = Progress().stage("build", lambda: _build(context))
@@ -47,7 +47,7 @@ def _build(context: StageContext) -> Built:
 
 
 def _compile(context: StageContext, worker: Worker) -> tuple[list[Captured], int]:
-    """Every kernel that the cases launch, and how many were left out. Raises Failure."""
+    """Return every kernel that the cases launch, and the number left out. Raises Failure."""
     for number, case in enumerate(context.cases):
         context.tell("build", f"case {case.name}", 0.1 + 0.8 * number / len(context.cases))
         _capture(context, worker, case.name)
@@ -59,7 +59,7 @@ def _compile(context: StageContext, worker: Worker) -> tuple[list[Captured], int
 
 
 def _capture(context: StageContext, worker: Worker, name: str) -> None:
-    """Run the case's forward once, with inputs like any others."""
+    """Run the case's forward once on ordinary inputs."""
     drawer, pool = context.task.drawer, context.task.describe(name)
     drawer.set_state(pool, 0)
     prepare(context, worker, pool, 1)
@@ -94,8 +94,8 @@ def _facts(context: StageContext, kernels: list[Captured], left_out: int) -> Bui
 
 
 def _blame_the_compiler(context: StageContext, failure: Failure) -> Failure:
-    """No kernel runs in Triton's process: where native code dies, it is the compiler that gave up
-    on the kernel's text."""
+    """Turn a crash into a compiler error: no kernel runs in Triton's process, so if native code
+    crashes there, the compiler failed on the kernel's text."""
     if (
         context.place.worker != "capture"
         or failure.status != "crashed"
@@ -103,7 +103,7 @@ def _blame_the_compiler(context: StageContext, failure: Failure) -> Failure:
     ):
         return failure
     explanation = compile_failure(failure.message, failure.log, context.language)
-    text = f"Triton's compiler itself died ({failure.message})"
+    text = f"Triton's compiler itself crashed ({failure.message})"
     return replace(
         explanation,
         message=text,

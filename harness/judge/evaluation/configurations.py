@@ -1,5 +1,5 @@
 """Autotuned kernels without a device: every configuration that the autotuner could choose is
-verified, within a bound."""
+verified, up to a limit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..processes.answers import printable
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 
-MOST = 16  # of one kernel, in each case: interpreting is slow
-_LABEL = 200  # characters of a configuration's name, which is the candidate's text
+MOST = 16  # configurations of one kernel in each case, since interpreting is slow
+_LABEL = 200  # the most characters of a configuration's name, which the candidate chooses
 
 
 def check(
@@ -25,10 +25,10 @@ def check(
     worker: Worker,
     judge: Callable[[InputSet, str], None],
 ) -> dict[str, Any]:
-    """The checking stage has run the first configuration of every kernel on all inputs; here the
-    others, on one set of inputs each. judge: makes one call on a set and judges it; the words say
-    what is being done. By kernel, which were verified and which were not; {} without any to choose
-    from. Raises Failure naming the configuration."""
+    """Verify the other configurations of every kernel on one input set each; the first one was
+    checked on all inputs before. judge: makes and judges one call on a set, given a description.
+    Returns by kernel the configurations that were verified and those that were not; {} if there are
+    none to choose from. Raises Failure naming the configuration."""
     kernels = _kernels(_configure(context, worker, 1))
     most = max((len(labels) for labels in kernels.values()), default=0)
     _, input_set = pool.checking[0]
@@ -56,8 +56,8 @@ def _configure(context: StageContext, worker: Worker, number: int) -> Any:
 
 
 def _kernels(reply: Any) -> dict[str, list[str]]:
-    """What the candidate's process says it could choose from: checked, since it informs how much is
-    verified."""
+    """Return the configurations that the candidate's process reports. Only the form is checked,
+    since they only tell how much is verified."""
     if not isinstance(reply, dict):
         return {}
     return {

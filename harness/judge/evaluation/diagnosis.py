@@ -1,4 +1,4 @@
-"""From figures to findings: what bounds the kernel, and why. Pure."""
+"""Turns figures into findings: what limits the kernel, and why. Pure."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from ...types import Case, CaseResult, Ceilings, Signal
 from ..device import roofline
 from ..timing import causes
 
-NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as what bounds the time
-# a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
+NEAR, BOUND = 0.75, 0.4  # shares of a ceiling that count as reached, and as limiting the time
+# cost of a minor fault (measured: 0.1-0.25 us on several machines)
 FAULT_US = 0.1
 LAUNCH_US = 5.0
-WARMER = 0.8  # of a call's time: less with warm caches is worth a word
-ISSUED = 0.8  # of a call's time: what issuing it takes where the host decides
-# share of a call that own kernels take, below which the rest is worth a word, and to be looked at
-# first
+WARMER = 0.8  # share of a call's time below which the time with warm caches is mentioned
+ISSUED = 0.8  # share of a call's time that issuing takes if the host limits it
+# shares of own kernels in a call below which the rest is mentioned, and is the first suspect
 NOTED_SHARE, LOW_SHARE = 0.85, 0.5
 AROUND = "what is around the kernels does, most of all where caches are cold"
 
 
 @dataclass(frozen=True)
 class MeasuredCase:
-    """A case's result with what diagnosis needs besides."""
+    """A case's result with what else the diagnosis needs."""
 
     case: Case
     result: CaseResult
@@ -38,9 +37,9 @@ def diagnose(
     *,
     briefly: bool = False,
 ) -> tuple[Signal, ...]:
-    """Signals, the most important first. The heaviest case (longest time) decides what bounds the
-    kernel. briefly: whether timing was left after one pair of processes, so that wide intervals say
-    nothing of the machine."""
+    """Return signals, the most important first. The heaviest case (longest time) decides what
+    limits the kernel. briefly: timing stopped after one or two pairs of processes, so wide
+    intervals do not tell about the machine."""
     timed = [m for m in cases if m.result.latency_us is not None]
     if not timed:
         return tuple(static)
@@ -84,7 +83,7 @@ def _verdicts(timed: Sequence[MeasuredCase], *, briefly: bool) -> list[Signal]:
 
 def _bound(m: MeasuredCase, ceilings: Ceilings) -> Signal:
     latency = m.result.latency_us or 1.0
-    # what one side has reached is no ceiling's to forbid: it was measured in a busier moment
+    # a time that either side has reached cannot exceed a ceiling: that was measured too low
     reached = min([latency, *m.result.baselines.values()])
     moving = min(roofline.memory_us(m.case, ceilings, m.working_set), reached)
     memory, compute = (
@@ -121,8 +120,8 @@ def _bound(m: MeasuredCase, ceilings: Ceilings) -> Signal:
         return Signal("memory_bound", text, evidence)
     if compute >= BOUND:
         return Signal("compute_bound", text, evidence)
-    # metered while the framework's calls are recorded: it tells where to look and no time
-    issued = (m.result.launch_us or 0.0) > ISSUED * latency  # a device may hide what issuing takes
+    # metered with recording of the framework's calls, so it only tells where to look
+    issued = (m.result.launch_us or 0.0) > ISSUED * latency  # a device may hide the issuing time
     if share is not None and share < LOW_SHARE and issued:
         return Signal("launch_bound", f"{text}; neither explains the time: {AROUND}", evidence)
     return Signal(
@@ -139,7 +138,7 @@ def _memory_habits(m: MeasuredCase) -> list[Signal]:
         signals.append(
             Signal(
                 "allocation_bound",
-                f"case {m.case.name}: {faults:.0f} page faults a call, about "
+                f"case {m.case.name}: {faults:.0f} page faults per call, about "
                 f"{faults * FAULT_US:.0f} us",
                 {"faults": faults},
             )
@@ -148,7 +147,7 @@ def _memory_habits(m: MeasuredCase) -> list[Signal]:
         signals.append(
             Signal(
                 "page_faults",
-                f"case {m.case.name}: {faults:.0f} page faults a call",
+                f"case {m.case.name}: {faults:.0f} page faults per call",
                 {"faults": faults},
             )
         )

@@ -1,9 +1,9 @@
-"""Candidates against each other: each is built and verified alone, then all that are right are
-timed in the same rounds.
+"""Comparisons of candidates: each is built and verified alone, then all correct ones are timed in
+the same rounds.
 
-What two of them differ by is taken from rounds in which both were timed, so that whatever slows the
-machine meanwhile slows both. Each round has a burst of the strongest baseline as well: beside it
-the judge sees, as in any evaluation, what a candidate hides from its figure.
+The difference of two candidates is taken from rounds in which both were timed, so that anything
+that slows the machine slows both. Each round also has a burst of the strongest baseline, by which
+the judge detects, as in any evaluation, time that a candidate hides from its figure.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .profiling import whose_work
 from .progress import Holdings, Progress
 from .verification import verify
 
-# of each candidate, for pairs that the first ones leave inconclusive; times the effort, and never
-# above the next
+# processes of each candidate, for pairs that the first ones leave inconclusive; multiplied by the
+# effort, up to BOUND
 MOST_PROCESSES = 12
 BOUND = 36
 REPEATS = 2  # of all candidates' processes, because something else used the device
 
 
 class _Contestant:
-    """One candidate of a comparison on its way through the stages. It takes no part any more once
-    it has failed."""
+    """One candidate of a comparison with its progress through the stages. It leaves the comparison
+    when it fails."""
 
     def __init__(self, number: int, context: StageContext) -> None:
         self.number, self.context = number, context
@@ -55,11 +55,12 @@ class _Contestant:
 
     @property
     def entrant(self) -> ratios.Entrant:
-        """With what was measured of it."""
+        """The candidate with its measurements."""
         return ratios.Entrant(self.number, self.context, self.times)
 
     def prove(self) -> None:
-        """Build and verify, as in any evaluation, unless that was done while the task is open."""
+        """Build and verify, as in any evaluation, unless that was done since the task was
+        opened."""
         context = self.context
         if (earlier := verdict_memory.find(context)) is not None:
             self.progress, self._verified = earlier
@@ -80,22 +81,22 @@ class _Contestant:
         self._holdings.let_go()
 
     def lose(self, failure: Failure, begun: float) -> None:
-        """It failed while it was timed."""
+        """Record a failure during timing."""
         results = with_wrong(self.progress.results, failure)
         outcome = Timed(results=results, failure=failure)
         self.progress = self.progress.after("time", outcome, time.monotonic() - begun)
 
     def conclude(self, screening: Screening, rng: random.Random) -> None:
-        """Results over the baseline, and who does the work."""
+        """Conclude the results against the baseline, and find out what does the work."""
         self.progress, _ = self.progress.stage("time", lambda: self._conclude_cases(screening, rng))
 
     def doubt(self, signal: Signal) -> None:
-        """What a comparison with another one has shown."""
+        """Add a signal from the comparison with another candidate."""
         signals = (*self.progress.signals, signal)
         self.progress = replace(self.progress, signals=signals)
 
     def close(self) -> None:
-        """Whatever it still holds."""
+        """Close everything that it still holds."""
         self._holdings.close()
 
     def _conclude_cases(self, screening: Screening, rng: random.Random) -> Outcome:
@@ -120,8 +121,9 @@ class _Contestant:
 
 
 def compare(contexts: Sequence[StageContext], effort: float) -> HeadToHead:
-    """Always a comparison, in which candidates that failed take no part; trouble of the evaluator
-    itself is raised. contexts: one for each candidate, of one open task."""
+    """Compare candidates. Returns a comparison in every case, without candidates that failed;
+    errors of the evaluator itself are raised. contexts: one for each candidate, of one open
+    task."""
     began = time.monotonic()
     contestants = [_Contestant(number, context) for number, context in enumerate(contexts)]
     processes, duels = 0, []
@@ -154,8 +156,8 @@ def _able(contestants: Sequence[_Contestant]) -> list[_Contestant]:
 
 
 def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random) -> int:
-    """Time all that are right in the same rounds, in fresh processes until each is told from the
-    first; how many processes each had."""
+    """Time all correct candidates in the same rounds, in fresh processes until the comparison of
+    each with the first is settled. Returns the number of processes of each."""
     begun, able = time.monotonic(), _able(contestants)
     for each in able:
         each.times = {case.name: CaseTimes() for case in each.context.cases}
@@ -196,7 +198,7 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
 def _process(
     contexts: Sequence[StageContext], screening: Screening, process: int, rng: random.Random
 ) -> list[dict[str, Block]]:
-    """The blocks of one fresh process of each candidate, by case. Raises Lost."""
+    """Time one fresh process of each candidate and return the blocks by case. Raises Lost."""
     first = contexts[0]
     blocks.draw(first, screening.of(first.cases[0]), len(contexts))
     first.machine.reaper.wait()

@@ -1,4 +1,4 @@
-"""What the outputs of one case show, set by set: which are wrong, how, and with which families of
+"""The findings about the outputs of one case: which are wrong, how, and with which families of
 inputs."""
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from ..tasks.input_families import GROWN
 
 @dataclass
 class Mismatches:
-    """What the outputs of one case have shown so far. results: how many outputs forward returns."""
+    """The findings about the outputs of one case so far. results: the number of outputs that
+    forward returns."""
 
     _case: str
     _results: int
     _bitwise: bool
-    findings: list[oracle.Finding] = field(default_factory=list)  # of outputs that are right
+    findings: list[oracle.Finding] = field(default_factory=list)  # of right outputs
     wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
-    # family and number of the output that was wrong first, where its values alone are
+    # family and index of the output that was wrong first, if only its values are wrong
     first: tuple[str, int] | None = None
     # family -> largest share of wrong elements
     shares: dict[str, float] = field(default_factory=dict)
@@ -40,8 +41,8 @@ class Mismatches:
         changed: bool,
         repeated: bool,
     ) -> None:
-        """Compare one output of a call. others: further sets, whose outputs it may have. changed:
-        the parameters were. repeated: the same inputs came before."""
+        """Compare one output of a call. others: further sets, whose outputs it may be. changed: the
+        parameters have changed. repeated: the same inputs were used before."""
         bitwise = self._bitwise and input_set.family != "special"
         finding = oracle.compare(
             output,
@@ -58,16 +59,15 @@ class Mismatches:
         what = f"output {number}: {finding.detail}"
         if input_set.family == "special":
             self.special = self.special or (
-                f"NaN, infinities and the largest numbers in {_special_input(input_set)} come out "
-                f"otherwise than in the reference, {what}; this fails no candidate and bars it "
-                "from nothing"
+                f"with NaN, infinities and the largest numbers in {_special_input(input_set)} the "
+                f"result differs from the reference's, {what}; no candidate fails because of this"
             )
             return
         name = finding.signal
         if changed and input_set.family != GROWN:
             name = "wrong.stale_parameters"
         elif any(_is_right(output, number, other) for other in others):
-            # before all others: in a ring of outputs it may be the repeated calls that are found
+            # before the other signals: rotated buffers may show in repeated calls first
             name = "wrong.held_output"
             what = (
                 f"output {number} is that of another call: one buffer for several calls, or a "
@@ -91,12 +91,13 @@ class Mismatches:
 
     @property
     def worst(self) -> oracle.Finding:
-        """Of the outputs that are right, the one nearest to its limit."""
+        """The finding of the right output that is nearest to its limit."""
         return max(self.findings, key=lambda f: f.error / max(f.limit, 1e-300))
 
     def failure(self, example: str, rows: str) -> Failure:
-        """The first wrong result, with the families that fail and those that do not. example: the
-        worst values on inputs that judge nobody; rows: the first wrong rows there."""
+        """Return the failure for the first wrong result, with the families that fail and those that
+        do not. example: the worst values on inputs that are not used for judging. rows: the first
+        wrong rows on these."""
         name, text, finding = self.wrong[0]
         if example:
             text += f"; on inputs drawn for this message alone, {example}"
@@ -116,7 +117,7 @@ class Mismatches:
 
 
 def describe_setting(families: list[str], *, changed: bool) -> str:
-    """Say with which inputs and parameters."""
+    """Describe the inputs and parameters of a check."""
     if families == [GROWN]:
         return "dense inputs, with parameters as large as training may make them"
     after = "after the parameters changed, " if changed else ""
@@ -124,7 +125,7 @@ def describe_setting(families: list[str], *, changed: bool) -> str:
 
 
 def _special_input(input_set: InputSet) -> str:
-    """Which input of the family `special` was made so."""
+    """Name the input that has special values in a set of the family `special`."""
     inputs = [
         f"input {number} ({str(v.dtype).removeprefix('torch.')}{list(v.shape)})"
         for number, v in enumerate(
@@ -136,7 +137,7 @@ def _special_input(input_set: InputSet) -> str:
 
 
 def _is_right(output: Any, number: int, input_set: InputSet) -> bool:
-    """Whether an output is right for these inputs."""
+    """Return whether an output is right for these inputs."""
     expected = input_set.expectation(number, output)
     return oracle.is_right(
         output, expected, input_set.allowances[number], input_set.framework[number]

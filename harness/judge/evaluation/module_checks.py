@@ -1,5 +1,5 @@
-"""A candidate's module as programs use it: what a call leaves of its parameters and buffers, two
-instances side by side, and one instance that meets the shapes of several cases."""
+"""Checks of a candidate's module as programs use it: parameters and buffers after a call, two
+instances side by side, and one instance with the shapes of several cases."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ..processes.worker import Worker
 from ..stage_context import StageContext
 from .case_check import CaseCheck
 
-# of parameters and buffers, above which what the reference leaves alone is not looked at, and no
-# second instance is constructed; of a case's set, above which cases do not share an instance
+# bytes of parameters and buffers above which only those that the reference updates are compared,
+# and no second instance is constructed; bytes of a case's set above which it shares no instance
 MOST_STATE_BYTES, MOST_SET_BYTES = 256 << 20, 1 << 30
 
 
 def check_state(check: CaseCheck) -> None:
-    """Compare what one call leaves of the parameters and buffers: those that the reference's
-    forward updates with its own, all others with what they were. Raises Failure."""
+    """Compare the parameters and buffers after one call: those that the reference's forward updates
+    with the reference's, all others with their initial values. Raises Failure."""
     pool, drawer = check.pool, check.context.task.drawer
     updated = pool.updated
     small = pool.state_bytes <= MOST_STATE_BYTES
@@ -46,7 +46,7 @@ def check_state(check: CaseCheck) -> None:
     values = _left_state(check, {name: initial[name] for name in names}, doing)
     for name in names:
         if name not in updated and not same_bits(values[name], initial[name]):
-            _fail(check, f"a call changes {name}; the reference's leaves it as it is")
+            _fail(check, f"a call changes {name}; the reference's call leaves it unchanged")
     for name, reference in drawer.left_state(pool, input_set).items() if updated else ():
         finding = oracle.compare(
             values[name], reference.expected, reference.allowance, reference.framework
@@ -54,15 +54,15 @@ def check_state(check: CaseCheck) -> None:
         if finding.signal is None:
             continue
         unchanged = same_bits(values[name], initial[name])
-        detail = "it is left as it was" if unchanged else finding.detail
-        _fail(check, f"the reference updates {name} in each call, and here {detail}", finding)
+        detail = "it is left unchanged" if unchanged else finding.detail
+        _fail(check, f"the reference updates {name} in each call, but here {detail}", finding)
     check.guard(doing, lambda: set_state(check.worker, pool, 0))
 
 
 def check_two_instances(check: CaseCheck) -> None:
-    """Call two more instances with parameters of their own in turn, equally old, while the first
-    one lives, and then each anew when the others are gone, in whose memory it may lie: what is kept
-    outside of an instance shows. Raises Failure."""
+    """Call two more instances with different parameters in turn while the first one exists; then
+    construct and call each again after the others are gone, whose memory it may reuse. This reveals
+    state kept outside an instance. Raises Failure."""
     pool, worker = check.pool, check.worker
     changed = next(((s, each) for s, each in pool.checking if s and each.family == "dense"), None)
     if changed is None or pool.state_bytes > MOST_STATE_BYTES:
@@ -87,8 +87,8 @@ def check_two_instances(check: CaseCheck) -> None:
 
 
 def check_shared_instances(context: StageContext, worker: Worker) -> None:
-    """Let one instance meet the cases that construct it alike, and the first of them again: what is
-    kept from one shape shows with another. Raises Failure."""
+    """Call one instance on all cases that construct it in the same way, then on the first of them
+    again, which reveals state kept from another shape. Raises Failure."""
     alike: dict[str, list[Case]] = {}
     for case in context.cases:
         pool = context.task.pools[case.name]
@@ -117,13 +117,14 @@ def _check_one_instance(
 
 
 def _construction(pool: CasePool) -> str:
-    """What an instance of a case is constructed with, and its parameters and buffers."""
+    """Return a text that is equal for cases with equal constructor arguments, parameters and
+    buffers."""
     init = memory_files.read_all(pool.init_fd)
     return json.dumps([pool.describe["init"], pool.describe["state"], init.hex()])
 
 
 def _left_state(check: CaseCheck, initial: dict[str, Any], doing: str) -> dict[str, Any]:
-    """These parameters and buffers as the calls so far have left them."""
+    """Return these parameters and buffers after the calls so far."""
     layout = plan_layout(list(initial.values()))
     fd = memory_files.create("left", int(layout["bytes"]))
     try:
@@ -141,7 +142,7 @@ def _left_state(check: CaseCheck, initial: dict[str, Any], doing: str) -> dict[s
         try:
             memory_files.seal(fd)
         except OSError as error:
-            raise Interfered("it keeps hold of the file of its parameters") from error
+            raise Interfered("it keeps the file of its parameters open") from error
         return dict(zip(initial, buffers.read(fd, layout), strict=True))
     finally:
         os.close(fd)

@@ -27,7 +27,8 @@ from .verification import verify
 
 
 def evaluate(context: StageContext) -> Evaluation:
-    """Always an Evaluation about the candidate; trouble of the evaluator itself is raised."""
+    """Evaluate a candidate. Returns an Evaluation in every case; errors of the evaluator itself are
+    raised."""
     started = time.monotonic()
     holdings = Holdings(context)
     try:
@@ -45,8 +46,8 @@ def evaluate(context: StageContext) -> Evaluation:
 def _stages(
     context: StageContext, holdings: Holdings
 ) -> tuple[Progress, Mapping[str, Mapping[str, int]]]:
-    """As many as were asked for, where anything is timed here; and which C++ functions were
-    called."""
+    """Run the requested stages, as far as this place allows them. Returns the progress, and the C++
+    functions that were called."""
     stages = STAGES[: STAGES.index(context.request.through) + 1]
     if context.place.mode != "execute":
         stages = stages[: STAGES.index("time")]
@@ -74,7 +75,8 @@ def _stages(
 
 
 def build(context: StageContext) -> Built:
-    """Text checks, then a confined worker loads the candidate, which builds its native code."""
+    """Check the text, then load the candidate in a confined worker, which builds its native
+    code."""
     context.tell("build", "compiling", 0.05)
     try:
         refuse_text(context)
@@ -89,7 +91,7 @@ def build(context: StageContext) -> Built:
 
 
 def refuse_text(context: StageContext) -> None:
-    """Raises Failure where the candidate's text is against the language's rules."""
+    """Raise Failure if the candidate's text breaks the language's rules."""
     refused = context.language.police(context.request.candidate.source)
     if refused is not None:
         raise Failure("invalid", refused.message, (refused,))
@@ -112,7 +114,7 @@ def _time(context: StageContext, verified: Verified, holdings: Holdings) -> Time
 
 
 def conclude(context: StageContext, progress: Progress, seconds: float) -> Evaluation:
-    """What was found out, as a value."""
+    """Turn the findings into an Evaluation."""
     request, failure, signals = context.request, progress.failure, progress.signals
     environment = replace(context.place.environment, isolation=context.level)
     results = progress.results

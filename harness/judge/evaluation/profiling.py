@@ -1,4 +1,4 @@
-"""The stages `profile` and `diagnose`: who did the work, what was built, and what bounds it."""
+"""The stages `profile` and `diagnose`: what did the work, what was built, and what limits it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from . import diagnosis
 
 
 def profile(context: StageContext, verified: Verified, timed: Timed) -> Profiled:
-    """Who did the work, static facts of what was built, and the counts taken while timing."""
+    """Find out what did the work, the static facts of what was built, and the counts from
+    timing."""
     context.tell("profile", "who does the work", 0.95)
     work = whose_work(context, timed.results, verified.launches)
     if work.failure is not None:
@@ -43,8 +44,8 @@ def profile(context: StageContext, verified: Verified, timed: Timed) -> Profiled
 
 
 def whose_work(context: StageContext, results: Mapping[str, CaseResult], launches: int) -> Outcome:
-    """The results with the share of own kernels, and what was found against the candidate: it fails
-    where the policy refuses that. launches: of its own kernels."""
+    """Return the results with the share of own kernels, and findings against the candidate, which
+    fails if the policy refuses them. launches: those of its own kernels."""
     try:
         examination = own_work.examine(context, results, launches)
     except Failure as failure:
@@ -60,15 +61,15 @@ def whose_work(context: StageContext, results: Mapping[str, CaseResult], launche
 
 
 def loops_of(context: StageContext, called: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """The inside of what load_cpp built; {} in a language whose kernels run elsewhere, since host
-    code does not describe them."""
+    """Return the analysis of what load_cpp built; {} for languages whose kernels run on a device,
+    since host code does not describe them."""
     if not context.language.on_host:
         return {}
     return loops.describe(context.builds.records, called)
 
 
 def diagnose(context: StageContext, timed: Timed, profiled: Profiled) -> Outcome:
-    """What bounds the kernel, and why."""
+    """Find out what limits the kernel, and why."""
     results, pools = profiled.results, context.task.pools
     cases = [
         diagnosis.MeasuredCase(

@@ -1,4 +1,4 @@
-"""How far one evaluation has come, and what it has to close."""
+"""The progress of one evaluation, and the resources that it has to close."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ StageOutcome = TypeVar("StageOutcome", bound=Outcome)
 
 @dataclass(frozen=True)
 class Progress:
-    """What the stages of one evaluation have left, together."""
+    """The combined outcomes of the stages so far."""
 
     reports: tuple[StageReport, ...] = ()
     signals: tuple[Signal, ...] = ()
@@ -30,13 +30,13 @@ class Progress:
     def stage(
         self, stage: Stage, step: Callable[[], StageOutcome]
     ) -> tuple[Progress, StageOutcome]:
-        """Run one more."""
+        """Run another stage."""
         begun = time.monotonic()
         outcome = step()
         return self.after(stage, outcome, time.monotonic() - begun), outcome
 
     def after(self, stage: Stage, outcome: Outcome, seconds: float) -> Progress:
-        """With what one more has left."""
+        """Return the progress with the outcome of another stage."""
         failed = outcome.failure
         report = StageReport(
             stage,
@@ -54,7 +54,7 @@ class Progress:
         )
 
     def with_built(self, data: Mapping[str, Any]) -> Progress:
-        """With more in the report of the first stage."""
+        """Return the progress with more data in the report of the first stage."""
         first = self.reports[0]
         return replace(
             self, reports=(replace(first, data={**first.data, **data}), *self.reports[1:])
@@ -62,8 +62,8 @@ class Progress:
 
 
 class Holdings:
-    """What one evaluation has to close: its builds, the worker that has loaded the candidate, and
-    the descriptor of what that has compiled."""
+    """The resources that one evaluation has to close: its builds, the worker that has loaded the
+    candidate, and the descriptor of what the worker has compiled."""
 
     def __init__(self, context: StageContext) -> None:
         self._context = context
@@ -71,11 +71,11 @@ class Holdings:
         self._compiled: int | None = None
 
     def hold(self, worker: Worker | None) -> None:
-        """From now on this one."""
+        """Take over a worker."""
         self._worker = worker
 
     def hand_on(self) -> StageContext:
-        """The context of the stages after checking, for which nobody needs the worker. Raises
+        """Return the context of the stages after checking, which do not need the worker. Raises
         Failure."""
         if self._worker is not None:
             self._compiled = keep_compiled(self._context, self._worker)
@@ -83,13 +83,13 @@ class Holdings:
         return replace(self._context, compiled=self._compiled)
 
     def let_go(self) -> None:
-        """The worker ends while nobody waits for it."""
+        """End the worker without waiting for it."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self._context.machine.reaper.add(worker)
 
     def close(self) -> None:
-        """All of it, at once."""
+        """Close everything at once."""
         if self._worker is not None:
             self._worker.close()
         if self._compiled is not None:

@@ -1,9 +1,10 @@
-"""What was verified while a task is open. A comparison in a search does not verify it once more:
-every output of its timed calls is verified as well, and who wins is confirmed from the beginning.
+"""Candidates that were verified while a task is open. A comparison in a search does not verify them
+again: all outputs of its timed calls are verified as well, and the winner is confirmed from the
+beginning.
 
-Its processes are timed ones then, which get what the checked one ordered: what was built is kept
-with the verdict. It was there at once for every timed process so far, too, so that none can tell
-whether it was made in this evaluation.
+The comparison then has only timed processes, which get the builds that the checked process ordered;
+so these are kept with the verdict. Every timed process finds its builds at once, so none can tell
+whether they were made in this evaluation.
 """
 
 from __future__ import annotations
@@ -15,23 +16,22 @@ from ..processes.builds import EvaluationBuilds
 from ..stage_context import StageContext
 from .progress import Progress
 
-MOST = 256  # candidates of one open task, the latest of them
-# of their builds, which are in the judge's memory; who has larger ones is verified again
+MOST = 256  # the latest candidates of one open task
+# limits on their builds, which are in the judge's memory; a candidate with more is verified again
 MOST_BYTES, MOST_BYTES_OF_ONE = 64 << 20, 8 << 20
 
 
 @dataclass(frozen=True)
 class VerifiedCandidate:
-    """A right candidate, with what its checked process had built."""
+    """A correct candidate, with the builds of its checked process."""
 
     verified: Verified
     builds: EvaluationBuilds
 
 
 def note(context: StageContext, verified: Verified) -> None:
-    """Remember it where it is right, and where workers after this one need nothing that it
-    compiled but what the build service made. To be called when its checked process orders nothing
-    more."""
+    """Remember a candidate if it is correct and later workers need only what the build service
+    made. Call it when the checked process makes no more orders."""
     if verified.failure or context.ablating or context.task.family.COMPILES_AT_LAUNCH:
         return
     entries, key = context.task.verdicts, _key(context)
@@ -47,8 +47,8 @@ def note(context: StageContext, verified: Verified) -> None:
 
 
 def find(context: StageContext) -> tuple[Progress, Verified] | None:
-    """What building and verifying left of the same text, judged alike and in all these cases; None
-    where it is not known. The context's processes get what was built then, and nothing else."""
+    """Return the outcomes of building and verifying the same text under the same rules in all these
+    cases; None if unknown. The context's processes then get only the builds made at that time."""
     entry: VerifiedCandidate | None = context.task.verdicts.get(_key(context))
     if entry is None or not _covers(entry, context):
         return None

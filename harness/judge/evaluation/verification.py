@@ -1,4 +1,4 @@
-"""The stage `verify`: every case on every checking set."""
+"""The stage `verify`: checks every case on every checking set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .case_check import CaseCheck, most_held_calls, unjudged_result
 
 
 def verify(context: StageContext, built: Built) -> Verified:
-    """Every case on every checking set, in the worker that has loaded the candidate."""
+    """Check every case on every checking set, in the worker that has loaded the candidate."""
     assert built.worker is not None
     verification = _Verification(context, built.worker)
     try:
@@ -37,7 +37,7 @@ def verify(context: StageContext, built: Built) -> Verified:
 
 
 class _Verification:
-    """What checking one candidate has shown so far."""
+    """The check of one candidate, with its findings so far."""
 
     def __init__(self, context: StageContext, worker: Worker) -> None:
         self._context, self._worker = context, worker
@@ -49,7 +49,7 @@ class _Verification:
         self._kernels: list[Captured] = []
 
     def run(self) -> None:
-        """Raises Failure."""
+        """Check all cases. Raises Failure."""
         context, worker, slots = self._context, self._worker, None
         for number, case in enumerate(context.cases):
             fraction = 0.15 + 0.25 * number / len(context.cases)
@@ -67,7 +67,7 @@ class _Verification:
         self._count()
 
     def outcome(self, failure: Failure | None = None) -> Verified:
-        """As far as it came."""
+        """Return the outcome as far as the check came."""
         pools, cases = self._context.task.pools, self._context.cases
         data = {
             "families": {c.name: pools[c.name].families for c in cases if c.name in pools},
@@ -107,8 +107,8 @@ class _Verification:
             self._signals.append(Signal("special_values", text))
 
     def _count(self) -> None:
-        """Who computed, in the words of the candidate's process. Raises Failure where the policy
-        refuses that."""
+        """Count launches and operators as the candidate's process reports them. Raises Failure
+        where the policy refuses the result."""
         context, worker = self._context, self._worker
         reply = context.guard(
             "counting launches",

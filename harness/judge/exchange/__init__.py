@@ -1,2 +1,2 @@
-"""Inputs to a worker and outputs back, call by call or in bursts, through host memory or from where
-they lie on a device, with the judge's clock around them."""
+"""The exchange of inputs and outputs with a worker, call by call or in bursts, through host memory
+or in place on a device, timed by the judge's clock."""

@@ -1,5 +1,5 @@
-"""One burst: calls on different inputs, timed inside the worker and from outside, with every output
-handed back."""
+"""Bursts: calls on different inputs, timed inside the worker and from outside, with every output
+returned."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from .host_slots import HostSlots
 from .input_sets import Group, InputSet
 from .slots import BurstResult, Slots
 
-MOST_QUEUE_NS = 20_000_000  # for calls that wait for the device themselves
+MOST_QUEUE_NS = 20_000_000  # the limit for calls that wait for the device themselves
 CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
-# of one longer checking burst: outputs that are held before any is looked at
+# one longer checking burst: the most outputs that are held before any is compared
 HELD_CALLS, HELD_BYTES = 24, 256 << 20
-# in a search, whose winner is checked again and whose timed outputs are held as well
+# less in a search: its winner is checked again, and outputs are held during timing as well
 SEARCH_HELD_BYTES = 64 << 20
-HELD_SECONDS = 20.0  # that it may take, by the reference's calls
+HELD_SECONDS = 20.0  # the most time for this burst, estimated by the reference's calls
 
 
 def slots(pool: CasePool, count: int, before: Slots | None = None) -> Slots:
-    """Room for the outputs of so many calls. before: other slots of the same worker that nobody
-    needs any more."""
+    """Create slots for the outputs of `count` calls. before: unneeded slots of the same worker,
+    whose memory is reused."""
     if pool.shared:
         return DeviceSlots(count, pool, before if isinstance(before, DeviceSlots) else None)
     return HostSlots(count, pool, before if isinstance(before, HostSlots) else None)
 
 
 def forget() -> None:
-    """Give the memory of the judge's copies back."""
+    """Release the memory of the judge's copies."""
     host_slots.forget()
 
 
 def hot(
     worker: Worker, key: str, input_set: InputSet, calls: int, seconds: float, queue_ns: int
 ) -> tuple[float, float, float | None]:
-    """Microseconds a call on one set of inputs over and over: with warm caches, as a caller sees it
-    who waits for each call, and what an exported package takes to decide where the call goes (None
-    for what decides nothing). The worker's own claim, on inputs that it has seen before: shown
-    beside the verdict, never judged. Raises what Worker.wait raises."""
+    """Time repeated calls on one set of inputs. Returns microseconds per call with warm caches, per
+    call when each is waited for, and of an exported package's choice of its kernel (None for
+    others). The worker measures these itself, on inputs that it has seen before, so they are only
+    shown beside the verdict. Raises what Worker.wait raises."""
     arguments: dict[str, Any] = {
         "key": key,
         "calls": calls,
@@ -65,8 +65,8 @@ def hot(
 
 
 def retained_calls(pool: CasePool, patience_s: float, most_bytes: int = HELD_BYTES) -> int:
-    """How many outputs are held at once in the longer checking burst; fewer where they are large,
-    or a call takes long. most_bytes: of all of them."""
+    """Return how many outputs are held at once in the longer checking burst: fewer if they are
+    large or calls are slow. most_bytes: the limit for all of them."""
     if patience_s:
         return CHECK_CALLS
     return max(
@@ -76,21 +76,21 @@ def retained_calls(pool: CasePool, patience_s: float, most_bytes: int = HELD_BYT
 
 
 def checked_bytes(pool: CasePool) -> int:
-    """What a worker and the judge's copies hold of a device while a candidate is checked: a window
-    and its outputs, twice, and what hangs on these."""
+    """Return the device memory of a worker and of the judge's copies while a candidate is checked:
+    a window and its outputs, both twice, and the allocations that the outputs keep."""
     beyond = pool.held_bytes - pool.slot_bytes
     return 2 * (pool.input_bytes + CHECK_CALLS * pool.slot_bytes) + CHECK_CALLS * beyond
 
 
 def working_bytes(pool: CasePool) -> int:
-    """What is held of a device beside the checking sets: by the reference while it fills a set
-    (inputs and results in double precision, too), or while a candidate is checked."""
+    """Return the device memory needed besides the checking sets: by the reference while it fills a
+    set (with inputs and results in double precision), or while a candidate is checked."""
     filling = 3 * pool.input_bytes + pool.precise_bytes + pool.slot_bytes
     return max(filling, checked_bytes(pool))
 
 
 def group(pool: CasePool, number: int) -> Group:
-    """The sets of the burst `number`, cyclic."""
+    """Return the sets of the burst `number`, cyclically."""
     return pool.timing[number % len(pool.timing)]
 
 
@@ -105,15 +105,15 @@ def run(
     record: bool = False,
     queue_ns: int = 0,
 ) -> BurstResult:
-    """One burst; its outputs are in `slots` afterwards. See Slots.run."""
+    """Run one burst; its outputs are then in `slots`. See Slots.run."""
     with worker.between_timings():
         return slots.run(worker, key, sets, order, seconds, record=record, queue_ns=queue_ns)
 
 
 def patience(queue_ns: int) -> int:
-    """How long a device shall wait before a burst, the same for both sides: twice what queueing its
-    launches took when it was warmed up.
+    """Return how long a device waits before a burst, the same for both sides: twice the time that
+    queueing the launches took during warm-up.
 
-    Measured on an H200: with a fixed wait a compiled call of 70 us looked like 95 to 180 us on a
-    host that was slow to launch."""
+    Measured on an H200: with a fixed wait, a compiled call of 70 us appeared as 95 to 180 us on a
+    host that launched slowly."""
     return min(MOST_QUEUE_NS, 2 * queue_ns)

@@ -1,8 +1,8 @@
-"""Calls on a CPU one by one, each timed from outside: what both ways share. See `bills` and
-`packets`.
+"""Calls on a CPU one by one, each timed from outside: the common part of `bills` and `packets`.
 
-Nothing that the worker says about time counts, and nothing is deducted. Nobody else can work for
-it: a timed worker cannot leave its core, starts no process, and is stopped outside its turns.
+The worker's own statements about time do not count, and nothing is deducted. No other process can
+work for it: a timed worker cannot leave its core, starts no process, and is stopped outside its
+turns.
 """
 
 from __future__ import annotations
@@ -29,44 +29,47 @@ from .output_reservoir import OutputReservoir
 from .process_bill import ProcessBill
 from .worker_outputs import OutputCopy, OutputPlace, WorkerOutputs, interference
 
-SPINS = 1000  # looks before something else is attended to: some 50 us
-SLEEP_S = 20e-6  # between two looks where the worker needs the judge's core
-# of processor time in which the threads of an honest process notice that it is stopped
+SPINS = 1000  # polls between two checks of other conditions: about 50 us
+SLEEP_S = 20e-6  # between two polls where the worker needs the judge's core
+# the processor time that the threads of an honest process take to stop
 STOPPED_NS = 200_000
-# the same, of one that sleeps when it is stopped: 10 to 40 us on a virtual machine. What it runs
-# beyond that between its bill and the stop is on the bill as well
+# the same for a process that sleeps when it is stopped: 10 to 40 us on a virtual machine. Time that
+# it runs beyond this between its bill and the stop is billed as well
 STOPPING_NS = 40_000
-# Before its first call a worker's heap has pages for so many times the outputs that are held at
-# once, for at least and at most so many bytes. With results of 8 and 16 MiB, 9 of 96 measured
-# bursts took fresh pages with twice as much, none of 96 with three times; before, one in three, and
-# such a call took two to four times as long.
+# Before the first call, a worker's heap gets pages for this multiple of the outputs that are held
+# at once, within these limits in bytes. With results of 8 and 16 MiB, 9 of 96 measured bursts took
+# fresh pages with twice as much, none of 96 with three times as much; without this one in three
+# did, and such a call took two to four times as long.
 TOUCHED_TIMES, LEAST_TOUCHED, MOST_TOUCHED = 3, 1 << 12, 1 << 30
 
 
 @dataclass(frozen=True)
 class TurnResult:
-    """Of the measured calls of one turn, all together. measured_ns: the figure. elapsed_ns: by the
-    judge's clock, from before a call's inputs can be seen until its outputs are said to be there.
-    unmeasured_ns, unmeasured_elapsed_ns: what the turn took before them, by the same two clocks.
-    wait_ns: for a core, meanwhile and between the calls, by the worker or by the judge. intact:
-    whether all outputs were still the same in the end."""
+    """The measured calls of one turn, all together.
+
+    measured_ns: the figure. elapsed_ns: by the judge's clock, from before a call's inputs are
+    visible until its outputs are reported. unmeasured_ns: the turn's time before the measured
+    calls, by the same clock as the figure. wait_ns: the time that the worker or the judge waited
+    for a core during and between the calls. intact: whether all outputs were unchanged at the end.
+    ready_bytes: bytes of outputs that may have been written before their call.
+    """
 
     measured_ns: int
     unmeasured_ns: int
     elapsed_ns: int
-    unmeasured_elapsed_ns: int
     wait_ns: int
     minor_faults: int
     intact: bool
+    ready_bytes: int
 
 
 class Caller(ABC):
-    """A worker that makes calls on one case, of models that it has prepared (by key). alone: the
-    judge has a core to itself, so that it may look again and again. trusted: the models are a
-    task's, whose outputs nobody changes. half: of the block, each of which has a caller of its own.
-    Everything raises what Worker.wait raises."""
+    """Makes calls on one case in a worker, of models that it has prepared (by key). alone: the
+    judge has its own core, so it may poll. trusted: the models are a task's, and their outputs are
+    not changed. half: the half of the block, each of which has its own caller. All methods raise
+    what Worker.wait raises."""
 
-    # on what passes inside the worker in a call that does nothing: how much a call may save of it
+    # multiplies an empty call's time inside the worker to bound what a candidate could save of it
     OPEN_FACTOR = 1
 
     def __init__(
@@ -86,7 +89,7 @@ class Caller(ABC):
         self._layout, self._half = layout, half
         self._models = {key: number for number, key in enumerate(keys)}
         self._seconds, self._alone = seconds, alone
-        # gradients may be one and the same: the framework's own often are
+        # only results are checked for overlap: several gradients may be one tensor, as in torch
         self._trusted, self._results = trusted, pool.results
         self._warm, self._calls = pool.warm_calls, pool.warm_calls + pool.calls
         self._gate_fd = memory_files.create("gate", gate.gate_bytes(len(leaves)))
@@ -97,8 +100,8 @@ class Caller(ABC):
         self._outputs = WorkerOutputs(worker, self._process, leaves, pool.slot_bytes)
         self._stopped_ns: int | None = None
         self._reservoir = OutputReservoir[OutputCopy](pool.held_bytes)
-        self._forget_word = 0  # that goes with the next FORGET
-        # of the last turn, those whose outputs are held on to
+        self._forget_word = 0  # the number that goes with the next FORGET
+        # calls of the last turn whose outputs are kept
         self._retained_calls: Sequence[int] = ()
         live = self._calls * self._slot_bytes + self._reservoir.most_bytes
         size = max(LEAST_TOUCHED, *(leaf["nbytes"] for leaf in leaves))
@@ -116,12 +119,12 @@ class Caller(ABC):
 
     @contextlib.contextmanager
     def _blame_worker(self) -> Iterator[None]:
-        """What is wrong with its socket, gate or memory is the worker's doing: both ends are the
-        judge's own but for it."""
+        """Turn errors of its socket, gate or memory into Interfered: only the worker can cause
+        them, since the judge created both ends."""
         try:
             yield
         except PermissionError:
-            raise  # this machine does not let its memory be read
+            raise  # this machine does not permit reading another process's memory
         except (OSError, ValueError, TypeError, RuntimeError, OverflowError) as error:
             raise interference(
                 self._worker, f"its side of a call does not work: {type(error).__name__}: {error}"
@@ -137,11 +140,11 @@ class Caller(ABC):
         *,
         unread: bool = False,
     ) -> TurnResult:
-        """A call on each of the sets, of which the first `warm` are not measured. Their outputs lie
-        in `storage` then, a slot each, unless they are `unread`: nobody judges them, and the worker
-        holds as many as in other turns. The worker runs in this turn only; processor time that it
-        took since its last one is charged to these calls. It is no accusation: what a hypervisor
-        takes while a process stops counts as that process's."""
+        """Make a call on each of the sets; the first `warm` are not measured. The outputs are then
+        in `storage`, one slot each. unread: do not copy the outputs, since they are not judged; the
+        worker holds as many as in other turns. The worker runs only during this turn. Processor
+        time since its last turn is charged to these calls; it is not an accusation, since time that
+        the hypervisor takes while a process stops is counted as the process's."""
         began_ns = self._bill.used_ns()
         unpaid_ns = (
             0 if self._stopped_ns is None else max(0, began_ns - self._stopped_ns - STOPPED_NS)
@@ -149,7 +152,7 @@ class Caller(ABC):
         if is_gone(self._process):
             self._worker.wait(frames.OK, 1.0)  # raises how it ended, if it has
             raise interference(self._worker, "its first thread has ended")
-        # before anything is the worker's doing
+        # prepared before errors are blamed on the worker
         calls = [
             (
                 key,
@@ -169,13 +172,14 @@ class Caller(ABC):
             after_ns, faults_after = self._usage()
             wait_ns = self._bill.waiting_ns() - wait_ns
         self._stopped_ns = self._bill.used_ns()
-        # it does not run while this takes: what it did meanwhile, nobody would be billed for
+        # done while the worker is stopped: what it did meanwhile would not be billed
         places = [where for where, _ in results]
         with self._blame_worker():
             intact = unread or self._outputs.are_intact(places, storage)
             intact = intact and self._retain(
                 places, None if unread else storage, range(warm, len(sets))
             )
+            ready_bytes = self._bytes_ready(places, warm, unread=unread)
             self._change_some(places, sets)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
@@ -186,18 +190,19 @@ class Caller(ABC):
             max(1, measured_ns),
             unmeasured_ns,
             elapsed_ns,
-            unmeasured_elapsed_ns,
             wait_ns,
             faults_after - faults,
             intact,
+            ready_bytes,
         )
 
     def time_empty_calls(self, times: int, turn: Turn) -> list[tuple[int, int]]:
-        """The figures of calls that do nothing, and what a candidate could save of each:
-        nanoseconds. For a worker that is trusted."""
+        """Return for empty calls the figure and the time that a candidate could save of it, in
+        nanoseconds. For a trusted worker."""
         figures, slot = [], memoryview(bytearray(self._slot_bytes))
         input_set = random.choice(random.choice(self._half.groups).sets)
-        plain = gate.plain_text(input_set.layout, self._layout)  # who reads it himself saves that
+        # a candidate with its own parser could save the reading of this text
+        plain = gate.plain_text(input_set.layout, self._layout)
         with turn(self._worker.root):
             self._deadline = time.monotonic() + self._seconds
             for _ in range(self._warm):
@@ -217,16 +222,16 @@ class Caller(ABC):
         return figures
 
     def reservoir_is_intact(self) -> bool:
-        """Whether the outputs of earlier turns that are held are what they were."""
+        """Return whether the kept outputs of earlier turns are unchanged."""
         with self._blame_worker():
             return self._reservoir.all_are(self._outputs.is_intact)
 
     def end(self) -> None:
-        """The worker takes other commands again."""
+        """End the calls, so that the worker accepts other commands again."""
         with self._blame_worker():
             self._gate.order(gate.END, 0, b"")
             self._hand_over(None)
-        # comes with the answer, or before anybody has looked for that
+        # arrives with the answer, or before it is polled
         self._worker.wait(frames.OK, self._seconds)
 
     def close(self) -> None:
@@ -234,30 +239,31 @@ class Caller(ABC):
 
     @abstractmethod
     def _link(self, pool: CasePool) -> list[int]:
-        """What the worker needs besides the gate: descriptors."""
+        """Return the descriptors that the worker needs besides the gate."""
 
     @abstractmethod
     def _hand_over(self, input_set: InputSet | None) -> int:
-        """Hand over inputs, or nothing, and wake. When that began, by the judge's clock: not later
-        than the worker could see any of it."""
+        """Supply inputs, or nothing, and wake the worker. Returns the start by the judge's clock,
+        which is not after the worker could see any of the inputs."""
 
     @abstractmethod
     def _is_done(self) -> bool:
-        """Whether the order was followed."""
+        """Return whether the order is complete."""
 
     @abstractmethod
     def _collect(self, slot: memoryview | None) -> list[OutputPlace]:
-        """Take the outputs that were just shown, dense, each where its layout has it; without a
-        slot nobody looks at them."""
+        """Copy the outputs of the last call to the slot, dense, each at its offset in the layout.
+        Without a slot they are not needed. Returns their places."""
 
     @abstractmethod
     def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
-        """Of what the judge's clock and the bill say."""
+        """Choose the figure from the judge's clock and the bill."""
 
     def _call(
         self, key: str, input_set: InputSet, plain: bytes, slot: memoryview | None
     ) -> tuple[list[OutputPlace], int]:
-        """Where its outputs lie, and nanoseconds by the judge's clock."""
+        """Make one call. Returns the places of its outputs, and nanoseconds by the judge's
+        clock."""
         elapsed_ns = self._order(gate.CALL, self._models[key], plain, input_set)
         places = self._collect(slot)
         self._compare_places(places, input_set)
@@ -270,7 +276,7 @@ class Caller(ABC):
         plain: bytes = b"",
         input_set: InputSet | None = None,
     ) -> int:
-        """Give an order and wait for the answer. Nanoseconds by the judge's clock."""
+        """Give an order and wait for the answer. Returns nanoseconds by the judge's clock."""
         looks = 0
         self._gate.order(order, number, plain)
         began = self._hand_over(input_set)
@@ -288,20 +294,20 @@ class Caller(ABC):
         return time.perf_counter_ns() - began
 
     def _check_deadline(self) -> None:
-        """Raises WorkerTimeout once the time for the turn is over, whatever took it."""
+        """Raise WorkerTimeout once the time for the turn is over, whatever the cause."""
         if time.monotonic() > self._deadline:
             self._worker.kill()
             raise WorkerTimeout(
-                f"a turn of {self._calls} calls, with what is done between them, took more than "
-                f"the {self._seconds:.0f} s that there are for it: 10 s, or what the calls may "
-                "take by the strongest baseline"
+                f"a turn of {self._calls} calls, with the work between them, took more than the "
+                f"allowed {self._seconds:.0f} s: 10 s, or the time that the calls may take by the "
+                "strongest baseline"
             )
 
     def _retain(
         self, places: list[list[OutputPlace]], storage: memoryview | None, calls: range
     ) -> bool:
-        """Hold on to some outputs of these calls beyond the turn. storage: where they were read,
-        if they were. Whether those whose places they take were kept until now."""
+        """Keep some outputs of these calls beyond the turn. storage: where they were read to, if at
+        all. Returns whether the outputs that they replace were unchanged until now."""
         selection = self._reservoir.draw(calls)
         self._forget_word = selection.word if selection is not None else 0
         self._retained_calls = selection.calls if selection is not None else ()
@@ -318,8 +324,8 @@ class Caller(ABC):
         return all(map(self._outputs.is_intact, self._reservoir.put(selection, copies)))
 
     def _change_some(self, places: list[list[OutputPlace]], sets: Sequence[InputSet]) -> None:
-        """As a caller may who was given these outputs: some of those that nobody holds beyond the
-        turn, and that are no memory of the reference's own for these inputs."""
+        """Change some outputs, as any caller may: of those that are not kept beyond the turn and
+        whose memory the reference does not reuse for these inputs."""
         if self._trusted:
             return
         both = enumerate(zip(places, sets, strict=True))
@@ -337,12 +343,17 @@ class Caller(ABC):
                 self._worker, "an output lies where its caller may not write"
             ) from error
 
+    def _bytes_ready(self, places: list[list[OutputPlace]], warm: int, *, unread: bool) -> int:
+        """Of the outputs of the measured calls, those that may have been there before, while the
+        worker is stopped."""
+        return 0
+
     def _usage(self) -> tuple[int, int]:
-        """Processor time and minor faults so far."""
+        """Return processor time and minor faults so far."""
         return self._bill.usage()
 
     def _compare_places(self, places: list[OutputPlace], input_set: InputSet) -> None:
-        """Raises WorkerFailed where outputs share memory that the reference's do not, for these
+        """Raise WorkerFailed where outputs share memory that the reference's do not share for these
         inputs."""
         if self._trusted or self._results < 2:
             return
@@ -352,5 +363,5 @@ class Caller(ABC):
             raise WorkerFailed(
                 "structure",
                 f"outputs {both[0]} and {both[1]} lie in the same memory, and the reference's do "
-                "not: whoever changes one changes the other. Return memory of its own for each",
+                "not: changing one changes the other. Return separate memory for each",
             )

@@ -1,8 +1,8 @@
-"""What the judge keeps about one case: its layouts, its sets, and what outputs may be off by.
+"""The judge's data about one case: its layouts, its input sets, and the allowances of its outputs.
 
-Checking sets keep the expected outputs in double precision and the framework's own result. Timing
-sets keep the expected outputs rounded to the output's dtype; they are drawn anew for each pair of
-processes: whatever one process tells a later one is of no use to it.
+Checking sets hold the expected outputs in double precision and the framework's own results. Timing
+sets hold the expected outputs rounded to the output's dtype. They are drawn again for each pair of
+processes, so that a process cannot pass useful information to a later one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from ...workers import families, operators, rounding
 from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet, LeftValue
 
-MOST_TERMS, APART = 1 << 20, 1 << 8  # of a sum, as far as rounding goes; where no elements meet
+MOST_TERMS, APART = 1 << 20, 1 << 8  # limits on K: for a sum; where no elements are combined
 
 
 @dataclass
 class CasePool:
-    """Everything the judge keeps about one case. `describe` is the reference worker's answer of
-    that name."""
+    """The judge's data about one case. describe: the reference worker's answer to that command."""
 
     name: str
     describe: dict[str, Any]
@@ -32,39 +31,39 @@ class CasePool:
     init_fd: int = -1
     # state seed -> descriptor of the parameter values
     states: dict[int, int] = field(default_factory=dict)
-    state: int | None = None  # of them, in which the reference is
+    state: int | None = None  # the state that the reference is in
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
-    # what a call on the first checking set leaves of what forward updates, by name
+    # the values of what forward updates after a call on the first checking set, by name
     left_state: dict[str, LeftValue] = field(default_factory=dict)
     timing: list[Group] = field(default_factory=list)
     # of `timing`: two where there are parameters, which change between them
     halves: list[Half] = field(default_factory=list)
-    # of one set each, where a device's burst has several calls; of the last half
+    # groups of one set each, for the last half, where a device's burst has several calls
     single_call_groups: list[Group] = field(default_factory=list)
-    calls: int = 1  # measured, of a burst
-    warm_calls: int = 0  # calls before them that are not measured
-    # bursts that call nothing, on a device whose bursts the judge's clock measures
+    calls: int = 1  # measured calls of a burst
+    warm_calls: int = 0  # unmeasured calls before them
+    # bursts without calls, on a device whose bursts the judge's clock measures
     empty_bursts: int = 0
-    short: bool = False  # whether a call is
-    one_by_one: bool = False  # whether calls are handed over one by one
-    # whether sets lie on the device, in memory that workers share with the judge
+    short: bool = False  # whether calls are short
+    one_by_one: bool = False  # whether calls are made one by one
+    # whether sets are on the device, in memory that workers share with the judge
     shared: bool = False
     bitwise: bool = False  # whether timed outputs are compared with the framework's own bits
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
     allowances: list[tolerance.Allowance] = field(default_factory=list)
-    # what holds for timed sets of each of UNEVEN
+    # the allowances for timed sets of each family in UNEVEN
     family_allowances: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
-    # of each output: whether draws resemble each other in size
+    # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)
-    # of each output: what few rows allow errors that neighbours do not share, see the oracle
+    # for each output, see tolerance.single_growth
     apart_growths: list[float] = field(default_factory=list)
-    # outputs that a constant would pass for on the task's own inputs
+    # outputs for which a constant would pass on the task's own inputs
     predictable: list[int] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     dropped_families: dict[str, str] = field(default_factory=dict)
 
     def forget_state(self, seed: int) -> None:
-        """Nobody is put into this state of the parameters any more."""
+        """Forget a state of the parameters that is no longer used."""
         os.close(self.states.pop(seed))
 
     @property
@@ -78,12 +77,13 @@ class CasePool:
 
     @property
     def held_bytes(self) -> int:
-        """What a worker holds for the outputs of one call, as far as the framework's show."""
+        """The memory that a worker needs for the outputs of one call, estimated by the
+        framework's."""
         return max(self.slot_bytes, int(self.describe["held_bytes"]))
 
     @property
     def precise_bytes(self) -> int:
-        """Of the expected outputs in double precision, without what lies between them."""
+        """The bytes of the expected outputs in double precision, without padding."""
         return sum(
             _count(leaf["shape"]) * (16 if leaf["dtype"].startswith("complex") else 8)
             for leaf in self.outputs["leaves"]
@@ -91,19 +91,20 @@ class CasePool:
 
     @property
     def set_bytes(self) -> int:
-        """Of a checking set: inputs, what is expected in double precision, and the framework's
-        own, and what else is right."""
+        """The bytes of a checking set: inputs, expected outputs in double precision, the
+        framework's own outputs, and the alternatives."""
         return self.input_bytes + self.precise_bytes + self.slot_bytes + self.alternative_bytes
 
     @property
     def alternative_bytes(self) -> int:
-        """Of one call's outputs where rounding to whole numbers goes the other way."""
+        """The bytes of one call's alternative outputs, where rounding to whole numbers may go the
+        other way."""
         return len(rounding.SIDES) * self.slot_bytes if self.roundoff else 0
 
     @property
     def roundoff(self) -> float:
-        """The unit roundoff of what the reference rounds to whole numbers, 0 for nothing that had
-        been rounded before."""
+        """The unit roundoff of the values that the reference rounds to whole numbers; 0 where these
+        are exact or there are none."""
         return float(self.describe["roundoff"])
 
     @property
@@ -116,28 +117,28 @@ class CasePool:
 
     @property
     def call_s(self) -> float:
-        """What one call of the reference takes on one core, or on a device, at the most."""
+        """An upper bound on the seconds of one call of the reference on one core or on a device."""
         return float(self.describe["call_s"])
 
     @property
     def timing_bytes(self) -> int:
-        """What the timing sets hold."""
+        """The bytes of the timing sets."""
         return sum(len(group.sets) for group in self.timing) * (self.input_bytes + self.slot_bytes)
 
     @property
     def working_set(self) -> int:
-        """Bytes that the timed calls go through. On a CPU calls come one by one, and find their
-        inputs as the judge has just written them."""
+        """The bytes that the timed calls cycle through. Calls made one by one find their inputs
+        where the judge has just written them."""
         call_bytes = self.input_bytes + self.slot_bytes
         return call_bytes if self.one_by_one else max(self.rotating_bytes, call_bytes)
 
     @property
     def reductions(self) -> list[int]:
-        """K of each output for the oracle's floor: how many input elements can meet in one of its
-        elements, as far as its size and the reference's operators say; the longest axis in any
-        case. A loss is a sum of rows, not of all that the rows were made of. Beyond 2^20 a plain
-        sum in single precision is no longer one, and blocks are what everybody adds up; where no
-        elements meet, it stands for what approximations of functions lose."""
+        """K of each output for the oracle's floor: how many input elements can enter one of its
+        elements, by its size and the reference's operators, and at least the longest axis. A loss
+        counts as a sum of rows, not of all elements of the rows. K is limited to 2^20, since beyond
+        it every implementation sums in blocks. Where no elements are combined, K stands for the
+        error of function approximations."""
         inputs = [
             leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf
         ]
@@ -153,13 +154,13 @@ class CasePool:
 
     @property
     def pointwise(self) -> bool:
-        """Whether the reference never lets two elements of one tensor meet."""
+        """Whether the reference never combines two elements of one tensor."""
         return bool(self.describe["pointwise"])
 
     def alone_along(self, number: int) -> bool:
-        """Whether one input or parameter alone differs along the rows of an output: what a row
-        shares enters its elements as their own values say, and not by others' (weights, say), nor
-        by functions that oscillate."""
+        """Return whether only one input or parameter varies along the rows of an output, and no
+        operator oscillates: an error that a row shares then enters its elements in proportion to
+        their own values, not to other values such as weights."""
         shape = self.outputs["leaves"][number]["shape"]
         shapes = [
             leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf
@@ -170,8 +171,8 @@ class CasePool:
 
     @property
     def names(self) -> bool:
-        """Whether an integer input may name one value of each row of another input, which does not
-        overlap: such a one stays as it was drawn."""
+        """Whether an integer input may index one value in each row of another input. Overlapping
+        inputs do not count, since they are never varied."""
         tensors = [leaf for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
         return families.names(
             [
@@ -183,41 +184,41 @@ class CasePool:
 
     @property
     def results(self) -> int:
-        """How many outputs forward returns; gradients follow them."""
+        """The number of outputs that forward returns; gradients follow them."""
         return int(self.describe["results"])
 
     @property
     def upstream(self) -> list[int]:
-        """Outputs from which gradients flow back, by number; the gradients with respect to them are
-        the last inputs of every set."""
+        """The indices of outputs from which gradients flow back; the gradients with respect to them
+        are the last inputs of every set."""
         return list(self.describe["upstream"])
 
     @property
     def trained(self) -> list[str]:
-        """Parameters whose gradients follow those of the inputs, by name."""
+        """The names of parameters whose gradients follow those of the inputs."""
         return list(self.describe["trained"])
 
     @property
     def updated(self) -> list[str]:
-        """Parameters and buffers that the reference's forward changes, by name."""
+        """The names of parameters and buffers that the reference's forward changes."""
         return list(self.describe["updated"])
 
     @property
     def aliases(self) -> list[int]:
-        """Outputs, by number, that may lie in the memory of inputs: those of the reference that
-        do, and gradients."""
+        """The indices of outputs that may lie in the memory of inputs: those that do in the
+        reference, and gradients."""
         gradients = range(self.results, len(self.outputs["leaves"]))
         return [*self.describe["aliases"], *gradients]
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is rounded: the reference only moves, chooses or compares values."""
+        """Whether the reference rounds nothing: it only moves, chooses or compares values."""
         return not self.upstream and operators.is_exact(self.describe["operators"])
 
     def release(self, *, checking: bool = False) -> None:
-        """Give the memory of the timing sets back; with `checking` that of the checking sets, too,
-        but for the two plain ones, which warm processes up and show who works. Timing sets are
-        drawn anew where they are wanted again."""
+        """Release the timing sets, which are drawn again when they are needed. checking: release
+        the checking sets too, except the two plain ones, which are used to warm processes up and to
+        find out what does the work."""
         for half in self.halves:
             if half.state and (fd := self.states.pop(half.state, -1)) >= 0:
                 os.close(fd)
@@ -227,8 +228,8 @@ class CasePool:
             self.left_state = {}
 
     def ask_for_bits(self, bitwise: bool) -> None:
-        """Whether timed outputs shall have the framework's own bits: timing sets hold these
-        then."""
+        """Set whether timed outputs must have the framework's own bits, which timing sets then
+        hold."""
         if bitwise != self.bitwise:
             self.bitwise = bitwise
             self.release()

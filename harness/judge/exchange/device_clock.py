@@ -1,5 +1,5 @@
-"""The judge's clock on a device: words that no worker sees, events, and how long the device keeps
-others waiting."""
+"""The judge's clock on a device: words that no worker sees, events, and the time that the device
+keeps the judge waiting."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..processes.worker import Worker
 if TYPE_CHECKING:
     import torch
 
-FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
-LOOK_S = 0.002  # between two looks after a worker whose calls run
+FLUSH_BYTES = 256 << 20  # more than any last-level cache of supported devices (an H200 has 60 MB)
+LOOK_S = 0.002  # between two checks of a worker whose calls run
 
 
 class PrivateWords:
-    """Words that no worker sees: the judge's clock goes by them."""
+    """Words that no worker sees, used by the judge's clock."""
 
     def __init__(self) -> None:
         fd = SharedWords.file()
@@ -33,15 +33,15 @@ class PrivateWords:
 
 @cache
 def private_words() -> PrivateWords:
-    """The words of this judge."""
+    """Return the private words of this judge."""
     return PrivateWords()
 
 
 def wait_until(
     is_over: Callable[[], bool], worker: Worker, deadline: float, reply: frames.Reply | None = None
 ) -> frames.Reply | None:
-    """Wait until it is so, and return what the worker says meanwhile, which ends nothing: it may
-    have done before the judge's copy has. Raises what Worker.wait raises."""
+    """Wait until `is_over`, and return the worker's reply if it comes meanwhile. A reply does not
+    end the wait: the worker may be done before the judge's copy. Raises what Worker.wait raises."""
     look = time.monotonic() + LOOK_S
     while not is_over():
         if (now := time.monotonic()) < look:
@@ -56,7 +56,7 @@ def wait_until(
 
 
 def measure_reach_ns() -> int:
-    """Nanoseconds until the device has done next to nothing for this process."""
+    """Return the nanoseconds until the device has done a tiny piece of work for this process."""
     import torch
 
     torch.cuda.synchronize()
@@ -68,7 +68,7 @@ def measure_reach_ns() -> int:
 
 @cache
 def clock_events() -> tuple[Any, Any, Any]:
-    """Events before the inputs, at the start, and behind the outputs."""
+    """Return the events before the inputs, at the start, and after the outputs."""
     import torch
 
     first, start, last = (torch.cuda.Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
@@ -77,7 +77,7 @@ def clock_events() -> tuple[Any, Any, Any]:
 
 @cache
 def flush_memory() -> torch.Tensor:
-    """Memory that is written to evict what the caches hold."""
+    """Return memory that is written to evict the contents of the caches."""
     return allocate(FLUSH_BYTES)
 
 

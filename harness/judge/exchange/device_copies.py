@@ -1,5 +1,5 @@
-"""Copies on a device: where a worker says that its outputs lie, many copies in one launch, and what
-was copied with where it lay."""
+"""Copies on a device: the places of outputs as a worker reports them, many copies in one launch,
+and copied outputs with their places."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..errors import Interfered
 if TYPE_CHECKING:
     import torch
 
-MOST_STEP = 1 << 40  # elements
-Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # to, from, together
+MOST_STEP = 1 << 40  # the largest stride in elements
+Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # (targets, sources) per launch
 
 
 @dataclass(frozen=True)
 class DevicePlace:
-    """Where a worker has an output, by its number in a burst: bytes of its memory, and strides in
-    elements unless it is contiguous."""
+    """The place of an output in a worker. number: in the burst. there: bytes of the worker's
+    memory. strides: in elements, None if contiguous."""
 
     number: int
     there: torch.Tensor
@@ -30,18 +30,18 @@ class DevicePlace:
 
 @dataclass(frozen=True)
 class DeviceCopy:
-    """An output as the judge took it, and where the worker has it."""
+    """The judge's copy of an output (value), and its place in the worker (there)."""
 
     there: torch.Tensor
     value: torch.Tensor
 
     def is_intact(self) -> bool:
-        """Whether there lies what lay there, bit by bit."""
+        """Return whether the worker's memory is unchanged, bit by bit."""
         return same_bits(self.there, self.value)
 
 
 def group_copies(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
-    """What can be copied together: many small copies would be as many launches."""
+    """Group copies that can be done together, since each separate copy needs a launch."""
     import torch
 
     together: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
@@ -58,7 +58,7 @@ def group_copies(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
 
 
 def copy(copies: Copies) -> None:
-    """On the current stream."""
+    """Copy on the current stream."""
     import torch
 
     for places, sources in copies:
@@ -69,8 +69,8 @@ def copy(copies: Copies) -> None:
 
 
 def check_place(entry: Any, leaf: dict[str, Any]) -> tuple[int, list[int] | None]:
-    """Address and strides of an output as a worker says them. Raises Interfered where that cannot
-    be."""
+    """Return address and strides of an output as a worker reports them. Raises Interfered if they
+    are impossible."""
     import torch
 
     if (
@@ -79,21 +79,21 @@ def check_place(entry: Any, leaf: dict[str, Any]) -> tuple[int, list[int] | None
         or not isinstance(entry[0], int)
         or entry[0] < 0
     ):
-        raise Interfered("it does not say where an output lies")
+        raise Interfered("it does not report where an output lies")
     address, strides = entry
     if not leaf["nbytes"]:
         return address, None
     dtype = getattr(torch, leaf["dtype"])
     if address % dtype.itemsize:
-        raise Interfered("an output lies at an address that its dtype does not have")
+        raise Interfered("an output lies at an address that is not aligned for its dtype")
     if strides is None:
         return address, None
     if not isinstance(strides, list) or not all(
         isinstance(step, int) and 0 <= step < MOST_STEP for step in strides
     ):
-        raise Interfered("an output's strides cannot be")
+        raise Interfered("an output's strides are impossible")
     if len(strides) != len(leaf["shape"]):
-        raise Interfered("an output has strides of another dimension")
+        raise Interfered("an output has strides for a different number of dimensions")
     if call_form.spread_bytes(leaf["shape"], strides, dtype.itemsize) != leaf["nbytes"]:
-        raise Interfered("an output has gaps, or elements that are several")
+        raise Interfered("an output has gaps or overlapping elements")
     return address, strides

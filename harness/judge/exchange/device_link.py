@@ -1,5 +1,5 @@
-"""The judge's side of the memory that it shares with one worker on a device: a window in which
-inputs appear, and the worker's own allocations in which its outputs lie, mapped here to be read."""
+"""The judge's side of the memory shared with one worker on a device: a window in which inputs
+appear, and the worker's own allocations with its outputs, mapped read-only in the judge."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .input_sets import InputSet
 if TYPE_CHECKING:
     import torch
 
-MOST_ALLOCATIONS, MOST_BYTES = 1 << 14, 1 << 39  # that a worker may show: no device has as much
+MOST_ALLOCATIONS, MOST_BYTES = 1 << 14, 1 << 39  # limits for a worker; no device has as much
 WINDOW_SECONDS = 30.0
-KEPT_BYTES = 1 << 30  # of unused memory, that the judge keeps for later
+KEPT_BYTES = 1 << 30  # unused memory that the judge keeps
 
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """Where input sets will appear in the window. where: of each its start, and the number of its
-    layout. copies: (start, from, start there, bytes) of what has to be copied."""
+    """Where input sets will appear in the window. where: for each its start and the index of its
+    layout. copies: (start, source, start in the source, bytes) of the copies to make."""
 
     layouts: list[Layout]
     where: list[tuple[int, int]]
@@ -38,13 +38,14 @@ class WindowPlan:
 
 
 class DeviceLink:
-    """words: the judge's is followed by the worker's. Everything raises what Worker.ask raises, and
-    DeviceMemoryError where the driver refuses."""
+    """The memory shared with one worker. words: the judge's word, then the worker's. All methods
+    raise what Worker.ask raises, and DeviceMemoryError where the driver refuses."""
 
     def __init__(self, worker: Worker, nbytes: int) -> None:
-        self._worker, self.number, self.closed = worker, 0, False  # closed: no memory is shown now
-        self._allocations: dict[int, tuple[int, int]] = {}  # address there -> handle, bytes
-        # number of a step of addresses -> address of the allocation
+        # closed: the worker may not share memory now
+        self._worker, self.number, self.closed = worker, 0, False
+        self._allocations: dict[int, tuple[int, int]] = {}  # worker's address -> handle, bytes
+        # address // STEP -> address of the allocation
         self._starts: dict[int, int] = {}
         # addresses of the first and last allocation -> bytes
         self._mapped: dict[tuple[int, int], Any] = {}
@@ -57,7 +58,7 @@ class DeviceLink:
             os.close(words)
 
     def place(self, sets: Sequence[InputSet]) -> WindowPlan:
-        """Room in the window for these sets, one behind the other."""
+        """Plan places in the window for these sets, one after another; enlarge it if needed."""
         layouts: list[Layout] = []
         where: list[tuple[int, int]] = []
         copies: list[tuple[int, torch.Tensor, int, int]] = []
@@ -94,7 +95,7 @@ class DeviceLink:
             )
 
     def show(self, input_set: InputSet) -> int:
-        """Let one set appear in the window; where it starts there."""
+        """Copy one set into the window and return its start there."""
         import torch
 
         plan = self.place([input_set])
@@ -103,12 +104,12 @@ class DeviceLink:
         return plan.where[0][0]
 
     def bytes_at(self, address: int, nbytes: int) -> torch.Tensor:
-        """Bytes of the worker's memory. Raises Interfered where it has not shown them."""
+        """Return bytes of the worker's memory. Raises Interfered where it has not shared them."""
         first = at = self._starts.get(address // STEP, -1)
         run: list[tuple[int, int]] = []
         while not run or at < address + nbytes:
             if at not in self._allocations:
-                raise Interfered("an output lies in device memory that it has not shown")
+                raise Interfered("an output lies in device memory that it has not shared")
             last, allocation = at, self._allocations[at]
             run.append(allocation)
             at += allocation[1]
@@ -117,13 +118,13 @@ class DeviceLink:
                 self._mapped[first, last] = device_memory.map_allocations(run, writable=False)
             except DeviceMemoryError as error:
                 raise Interfered(
-                    f"device memory that it shows cannot be mapped: {error}"
+                    f"device memory that it shares cannot be mapped: {error}"
                 ) from error
         memory: torch.Tensor = self._mapped[first, last][address - first : address - first + nbytes]
         return memory
 
     def _remember(self, address: int, nbytes: int, fd: int) -> None:
-        """An allocation of the worker's, which may take the place of one that lay there."""
+        """Register an allocation of the worker's, in place of earlier ones at its addresses."""
         total = sum(size for _, size in self._allocations.values())
         bad = (
             self.closed
@@ -133,7 +134,7 @@ class DeviceLink:
             or total + nbytes > MOST_BYTES
         )
         if bad or len(self._allocations) >= MOST_ALLOCATIONS:
-            raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
+            raise Interfered(f"it shares {nbytes} bytes of device memory at {address:#x}")
         for old in {
             self._starts[step]
             for step in range(address // STEP, (address + nbytes) // STEP)
@@ -151,7 +152,7 @@ class DeviceLink:
         try:
             self._allocations[address] = (device_memory.import_allocation(fd), nbytes)
         except DeviceMemoryError as error:
-            raise Interfered(f"what it shows is no device memory: {error}") from error
+            raise Interfered(f"what it shares is not device memory: {error}") from error
         self._starts.update(
             dict.fromkeys(range(address // STEP, (address + nbytes) // STEP), address)
         )
@@ -167,7 +168,7 @@ class DeviceLink:
             os.close(fd)
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # it was never complete
+        with contextlib.suppress(Exception):  # the constructor may have failed
             self._mapped.clear()
             for handle, _ in self._allocations.values():
                 device_memory.release(handle)
@@ -175,8 +176,8 @@ class DeviceLink:
 
 
 def give_back() -> None:
-    """Let workers have what this process has allocated and does not use, where that is much:
-    comparing outputs of gigabytes in double precision takes several times as many."""
+    """Release this process's unused device memory to the workers if there is much of it: comparing
+    gigabytes of outputs in double precision takes several times as much."""
     import torch
 
     if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > KEPT_BYTES:
@@ -184,7 +185,7 @@ def give_back() -> None:
 
 
 def free_bytes() -> int:
-    """Of the device's memory, once this process has given back what it does not need."""
+    """Return the free device memory after this process has released its unused memory."""
     import torch
 
     torch.cuda.empty_cache()
@@ -192,14 +193,14 @@ def free_bytes() -> int:
 
 
 def free_share() -> float:
-    """Of the device's memory."""
+    """Return the free share of the device's memory."""
     import torch
 
     return free_bytes() / int(torch.cuda.mem_get_info()[1])
 
 
 def is_want_of_memory(error: Exception) -> bool:
-    """Whether the device had no memory left for the judge itself."""
+    """Return whether the device had no memory left for the judge itself."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or (
@@ -208,7 +209,7 @@ def is_want_of_memory(error: Exception) -> bool:
 
 
 def freed_by_ending(worker: Worker) -> int:
-    """How many bytes of the device are free again once the worker has ended."""
+    """End the worker and return how many bytes of the device this has freed."""
     before = free_bytes()
     worker.kill()
     worker.wait_for_end()
@@ -216,7 +217,7 @@ def freed_by_ending(worker: Worker) -> int:
 
 
 def link(worker: Worker) -> DeviceLink:
-    """What this worker shares with the judge, from now on."""
+    """Return the link to this worker; create it at first use."""
     if worker.link is None:
         worker.link = DeviceLink(worker, STEP)
     device_link: DeviceLink = worker.link
@@ -224,13 +225,13 @@ def link(worker: Worker) -> DeviceLink:
 
 
 def sharing_obstacle() -> str:
-    """Why no process can be shown device memory here, as far as the judge can tell by itself; ""
-    where it can."""
+    """Return why device memory cannot be shared on this machine, as far as the judge can tell by
+    itself; "" where it can."""
     if through_host_memory():
-        return f"{DEVICE_MEMORY} says so"
+        return f"{DEVICE_MEMORY} requires it"
     if os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or os.path.exists("/tmp/nvidia-mps/control"):
         return (
-            "a Multi-Process Service is here, under which processes share the device at the same "
+            "a Multi-Process Service is running, under which processes use the device at the same "
             "time"
         )
     return _driver_refusal()
@@ -246,8 +247,8 @@ def _driver_refusal() -> str:
 
 
 def refusal(worker: Worker) -> str:
-    """Why this machine's confined processes and the judge can share no device memory; "" where they
-    can."""
+    """Return why the judge and this machine's confined processes cannot share device memory; ""
+    where they can."""
     if reason := sharing_obstacle():
         return reason
     try:

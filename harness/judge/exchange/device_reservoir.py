@@ -1,8 +1,8 @@
-"""Outputs of earlier bursts that a worker on a device still holds: see output_reservoir.
+"""Outputs of earlier bursts that a worker on a device still holds, see output_reservoir.
 
-They lie where the judge took them, in memory of the worker's that is mapped here, so that it looks
-by itself whether they are what they were: when no clock runs, and while the worker is stopped. The
-worker holds what it was told to; which outputs are looked at it hears when their burst is over.
+They are in the worker's memory, which the judge maps, so the judge itself checks that they are
+unchanged: while no clock runs and the worker is stopped. The worker learns which outputs it must
+keep only after their burst.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from .device_copies import DeviceCopy, DevicePlace
 from .device_slots import DeviceSlots
 from .output_reservoir import OutputReservoir, Selection
 
-# Of outputs that are held together, one in any case; of one above which none is: the judge has a
-# copy of each, and a case that fits a device shall go on fitting it.
+# The most bytes of outputs held together (at least one is held), and of one call above which none
+# is held: the judge has a copy of each, and a case that fits a device must continue to fit.
 HELD_BYTES, MOST_EACH_BYTES = 64 << 20, 1 << 30
 
 
 class DeviceReservoir:
-    """Of one worker, as long as its parameters stay. looks: whether they are looked at; a baseline
-    holds as many, so that neither side has other memory than the other. intact: whether all that
-    was looked at so far was what it had been."""
+    """The reservoir of one worker, as long as its parameters stay the same. looks: whether outputs
+    are checked; a baseline holds as many unchecked, so that both sides use memory alike. intact:
+    whether all outputs checked so far were unchanged."""
 
     def __init__(self, pool: CasePool, *, looks: bool) -> None:
         self._holds = pool.held_bytes <= MOST_EACH_BYTES
@@ -32,8 +32,8 @@ class DeviceReservoir:
         self._next: Selection | None = None
 
     def announce(self, worker: Worker, seconds: float) -> None:
-        """Tell a worker, before it gives up the outputs of its last burst, which to hold on to.
-        Raises what Worker.ask raises."""
+        """Tell a worker which outputs of its last burst to keep, before it releases them. Raises
+        what Worker.ask raises."""
         selection, self._next = self._next, None
         if selection is not None:
             worker.ask(
@@ -41,7 +41,8 @@ class DeviceReservoir:
             )
 
     def draw(self, slots: DeviceSlots, places: Sequence[DevicePlace], calls: int) -> None:
-        """Select from a burst of so many calls, whose outputs are in `slots` and lie there."""
+        """Select outputs to keep from a burst of `calls` calls. slots: the judge's copies. places:
+        where the worker has the outputs."""
         self._next = selection = self._outputs.draw(range(calls)) if self._holds else None
         if selection is None:
             return
@@ -51,12 +52,12 @@ class DeviceReservoir:
         self.intact &= all(map(_are_intact, self._outputs.put(selection, copies)))
 
     def compare_all(self) -> None:
-        """Compare all that are held now."""
+        """Check all outputs that are held now."""
         self.intact &= self._outputs.all_are(_are_intact)
 
 
 def forget(worker: Worker, seconds: float) -> None:
-    """Let a worker hold none any more. Raises what Worker.ask raises."""
+    """Let a worker release all kept outputs. Raises what Worker.ask raises."""
     worker.ask("hold", seconds=seconds, place=0, calls=[])
 
 

@@ -1,15 +1,15 @@
-"""Bursts on a device that shares memory with the judge: inputs appear in the worker's window,
-outputs are copied from where they lie.
+"""Bursts on a device that shares memory with the judge: inputs appear in the worker's window, and
+the judge copies outputs from the worker's memory.
 
-Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches
-queued. The judge copies the inputs into the window, evicts the caches and writes its word, all in
-one stream: a device works for one process at a time, so that no kernel sees any of it before. The
-same stream waits for the worker's word then, and copies the outputs. The judge's clock starts with
-its own word, on a page of its own, and stops when that copy is complete: what the worker says about
-time counts for nothing, and who says too early that all is done is read too early. What lies
-between besides the calls (the copy, and two changes of the device from process to process: 0.3 ms
-on an H200, the same to 2 us) is measured with a burst that calls nothing, and taken off: the judge
-does it, and nobody else could do it faster.
+Timed calls wait in the worker's stream for a word of the judge, with all their launches queued. The
+judge copies the inputs into the window, evicts the caches and writes its word, all in one stream. A
+device works for one process at a time, so no kernel sees the inputs earlier. The same stream then
+waits for the worker's word and copies the outputs. The judge's clock starts with its own word, on a
+private page, and stops when this copy is complete. The worker's statements about time do not count,
+and if it reports the end too early, its outputs are read too early. The time for anything besides
+the calls (the copy, and two switches of the device between processes: 0.3 ms on an H200, constant
+to 2 us) is measured with an empty burst and subtracted: it is the judge's work, which a candidate
+could not speed up.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueuedResult:
-    """One burst of queued calls. before_ns: from the first byte of the inputs in the window to the
-    start, by the judge's events on the device. whole_ns: from the start until the judge held the
-    outputs, by its own clock, with all that it does itself. worker_result: what the worker says of
-    it, as in BurstResult. ready: whether all launches were queued before the start. reach_ns: how
-    long the device kept the judge waiting before any of it, when nobody should have had work for
-    it. places: where the worker has the outputs, but for empty ones."""
+    """One burst of queued calls.
+
+    before_ns: from the first byte of the inputs in the window to the start, by the judge's events
+    on the device. whole_ns: from the start until the judge has the outputs, by its own clock,
+    including its own work. worker_result: the worker's report, as in BurstResult. ready: whether
+    all launches were queued before the start. reach_ns: how long the device kept the judge waiting
+    before the burst, when it should have been idle. places: of the outputs in the worker, without
+    empty ones.
+    """
 
     before_ns: int
     whole_ns: int
@@ -55,16 +58,16 @@ class QueuedResult:
 
 
 class DeviceSlots(Slots):
-    """Slots in memory of the judge's own, which no worker can write to. predecessor: others that
-    nobody needs any more."""
+    """Slots in the judge's own memory, which no worker can write to. predecessor: unneeded slots
+    whose memory is reused."""
 
     def __init__(self, count: int, pool: CasePool, predecessor: DeviceSlots | None = None) -> None:
         self.count, self._pool, self._leaves = count, pool, pool.outputs["leaves"]
         self._stride = pool.slot_bytes
         size = count * self._stride
-        self._call_count = 0  # calls whose outputs are held
-        self._places: list[DevicePlace] = []  # of a burst, until it is over
-        # of outputs in other strides: where they belong, and how they were copied
+        self._call_count = 0  # calls whose outputs are in the slots
+        self._places: list[DevicePlace] = []  # of the running burst
+        # for outputs with other strides: the target, and the bytes as copied
         self._reorderings: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._memory: torch.Tensor = (
             predecessor._memory
@@ -109,7 +112,7 @@ class DeviceSlots(Slots):
         reply = worker.wait(frames.OK, seconds)
         report = worker.data(reply)
         if not isinstance(report, dict):
-            raise Interfered("it does not say where its outputs lie")
+            raise Interfered("it does not report where its outputs lie")
         copy(self._plan_copies(link, report.get("outputs"), len(order)))
         torch.cuda.synchronize()
         self._call_count, self._places = len(order), []
@@ -126,11 +129,11 @@ class DeviceSlots(Slots):
         *,
         early: bool = False,
     ) -> QueuedResult:
-        """A call on each of the sets, in their order. Without a key nothing is called, and as many
-        bytes are copied. patience_s: how long the worker may take to queue its launches; a call
-        that waits for the device itself never ends queueing, so that the start is given without.
-        early: the worker is heard as early as one could be, which is asked of nobody but the
-        judge's own."""
+        """Run a call on each of the sets, in order. Without a key no model is called, but as many
+        bytes are copied. patience_s: how long the worker may take to queue its launches; after that
+        the start is given anyway, since a call that waits for the device itself never finishes
+        queueing. early: let the worker's word come as early as possible; used only with the judge's
+        own workers."""
         link = device_link.link(worker)
         plan = link.place(sets)
         link.number += 1
@@ -154,14 +157,14 @@ class DeviceSlots(Slots):
             self._call_count = len(sets)
             reply = reply or worker.wait(frames.OK, seconds)
             if reply.code != frames.OK:
-                raise Interfered(f"reply {reply.code} where {frames.OK} was due")
+                raise Interfered(f"reply {reply.code} where {frames.OK} was expected")
         except BaseException:
             worker.kill()
-            worker.wait_for_end()  # it could write to the words until then
+            worker.wait_for_end()  # until then it could write to the words
             raise
         finally:
             gc.enable()
-            # nobody waits for any of it any more, however this ends
+            # release every wait for the words, however the burst ends
             link.words[GO] = link.words[DONE] = link.number
             places, self._places = self._places, []
         self._reorder()
@@ -179,8 +182,9 @@ class DeviceSlots(Slots):
         calls: int,
         seconds: float,
     ) -> tuple[int, int, frames.Reply | None]:
-        """Nanoseconds of both parts, see QueuedResult; and the worker's last word, if it has come
-        meanwhile. copies: None of a worker that has not said yet where its outputs will lie."""
+        """Return before_ns and whole_ns, see QueuedResult, and the worker's last reply if it has
+        come meanwhile. copies: None if the worker has not yet reported where its outputs will
+        lie."""
         import torch
 
         stream, private, deadline = (
@@ -190,12 +194,12 @@ class DeviceSlots(Slots):
         )
         private.number += 1
         first, start, last = device_clock.clock_events()
-        # what follows is queued behind it, and the device is the judge's
+        # everything below is queued behind this, while the device works for the judge
         device_clock.flush_memory().zero_()
         first.record()
         link.put(plan)
         device_clock.flush_memory().zero_()
-        # first: were the device taken away in between, it would be from the candidate
+        # first the judge's word: if the device switches in between, the time counts as the calls'
         private.words.write_on(stream, GO, private.number)
         link.words.write_on(stream, GO, link.number)
         start.record()
@@ -232,7 +236,8 @@ class DeviceSlots(Slots):
         place[:size].copy_(self._memory[:size])
 
     def copies(self, places: Sequence[DevicePlace], call: int) -> list[DeviceCopy]:
-        """Copy the outputs of one call of the last burst. places: where the worker has all."""
+        """Copy the outputs of one call of the last burst. places: those of all outputs in the
+        worker."""
         import torch
 
         copies = []
@@ -264,8 +269,8 @@ class DeviceSlots(Slots):
         seconds: float,
         reply: frames.Reply | None = None,
     ) -> Copies:
-        """What is to be copied once it is there; for calls of nothing as much of something else.
-        reply: with which it was said, if it was heard."""
+        """Return the copies to make when the outputs are there; for empty calls as many bytes of a
+        filler. reply: the worker's report of the places, if it was received already."""
         entries = worker.data(reply or worker.wait(frames.READY, seconds))
         self._reorderings = []
         if key:
@@ -278,12 +283,12 @@ class DeviceSlots(Slots):
         )
 
     def _reorder(self) -> None:
-        """Bring outputs that came in other strides into order."""
+        """Bring outputs with other strides into order."""
         for place, raw in self._reorderings:
             place.copy_(raw.clone())
 
     def _flat(self, calls: int) -> list[tuple[int, torch.Tensor]]:
-        """The places of all outputs, as bytes, and where they start."""
+        """Return the start of each output in the slots, and its bytes."""
         starts = [
             (call * self._stride + leaf["offset"], leaf["nbytes"])
             for call in range(calls)
@@ -292,12 +297,12 @@ class DeviceSlots(Slots):
         return [(start, self._memory[start : start + nbytes]) for start, nbytes in starts]
 
     def _plan_copies(self, link: DeviceLink, entries: Any, calls: int) -> Copies:
-        """From the worker's memory to the judge's. Raises Interfered where what it says cannot
-        be."""
+        """Plan the copies from the worker's memory to the judge's. Raises Interfered if the
+        reported places are impossible."""
         import torch
 
         if not isinstance(entries, list) or len(entries) != calls * len(self._leaves):
-            raise Interfered("it does not say where all of its outputs lie")
+            raise Interfered("it does not report where all of its outputs lie")
         copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._reorderings, self._places = [], []
         for number, (each, (_, place)) in enumerate(zip(entries, self._flat(calls), strict=True)):
@@ -310,7 +315,7 @@ class DeviceSlots(Slots):
             self._places.append(DevicePlace(number, source, strides))
             if strides is None:
                 continue
-            # brought into order when no clock runs
+            # brought into order later, when no clock runs
             dtype = getattr(torch, leaf["dtype"])
             self._reorderings.append(
                 (

@@ -1,8 +1,8 @@
 """Bursts whose inputs and outputs pass through host memory: calls on different inputs, timed inside
-the worker and from outside, with every output handed back.
+the worker and from outside, with every output returned.
 
-The judge's clock starts before the worker can see the inputs and stops when the judge holds its own
-copy of the outputs, so that whatever a candidate does for them lies inside, wherever it does it.
+The judge's clock starts before the worker can see the inputs and stops when the judge has its own
+copy of the outputs. It therefore includes everything that a candidate does for them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .slots import BurstResult, Slots, result_of
 if TYPE_CHECKING:
     import torch
 
-# one for all slots: the judge looks at the outputs of one burst before it runs the next
+# shared by all slots: the judge checks the outputs of one burst before it runs the next
 _copy = bytearray()
 _storage = bytearray()
 
 
 class _Shared:
-    """Memory that one worker writes, too."""
+    """Memory that one worker can write to as well."""
 
     def __init__(self, size: int) -> None:
         self.fd = memory_files.create("slots", size)
@@ -41,8 +41,7 @@ class _Shared:
 
 class HostSlots(Slots):
     """Slots in memory that is shared with one worker, and the judge's own copy of them. before:
-    slots of the same worker that nobody needs any more; their memory serves again where it is large
-    enough."""
+    unneeded slots of the same worker, whose memory is reused if it is large enough."""
 
     _shared: _Shared
 
@@ -93,7 +92,7 @@ class HostSlots(Slots):
         return result_of(reply, end - start, worker.data(reply) if record else None)
 
     def _take(self, count: int) -> None:
-        """Copy the first `count` slots: what the worker writes from here on is not looked at."""
+        """Copy the first `count` slots, so that later writes of the worker have no effect."""
         global _copy
         size = count * self._pool.slot_bytes
         if len(_copy) < size:
@@ -108,7 +107,7 @@ class HostSlots(Slots):
         place[: len(self._outputs)] = self._outputs
 
     def storage(self, places: int, calls: int) -> list[Any]:
-        """In memory that is there before and is used again."""
+        """Return places in memory that is allocated once and reused."""
         global _storage
         size = calls * self._pool.slot_bytes
         if len(_storage) < places * size:
@@ -121,6 +120,6 @@ class HostSlots(Slots):
 
 
 def forget() -> None:
-    """Give the memory of the judge's copies back."""
+    """Release the memory of the judge's copies."""
     global _copy, _storage
     _copy, _storage = bytearray(), bytearray()

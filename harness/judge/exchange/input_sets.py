@@ -1,7 +1,8 @@
-"""Inputs and what is expected for them, as the judge holds them."""
+"""Inputs and their expected outputs, as the judge holds them."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,23 +16,25 @@ from ..correctness import ties, tolerance
 if TYPE_CHECKING:
     import torch
 
+ALIKE_DRAWS = 4  # pairs of draws that are compared for what they have in common
+
 
 class InputFile:
-    """A sealed file of inputs, closed when nobody refers to it any more; or bytes on a device that
-    workers never see themselves."""
+    """A sealed file of inputs, closed when nothing refers to it any more; or bytes on a device that
+    workers cannot access."""
 
     def __init__(self, fd: int = -1, on_device: torch.Tensor | None = None) -> None:
         self.fd, self.bytes = fd, on_device
 
     def value(self, layout: Layout, base: int = 0) -> Any:
-        """The inputs as tensors."""
+        """Return the inputs as tensors."""
         if self.bytes is not None:
             return buffers.build(layout, self.bytes, base)
         return buffers.read(self.fd, layout, base=base)
 
     @cached_property
     def view(self) -> memoryview:
-        """Its bytes."""
+        """The bytes of the file."""
         return memoryview(memory_files.map_private(self.fd))
 
     def __del__(self) -> None:
@@ -41,13 +44,13 @@ class InputFile:
 
 @dataclass
 class InputSet:
-    """Where one call's inputs lie, and their layout; expected outputs and the framework's own
-    (checking sets) as mapped tensors. seed: from which it can be drawn again.
+    """The inputs of one call with their place and layout, and the expected outputs; for checking
+    sets also the framework's own outputs.
 
-    allowances: what each output may be off by on exactly these inputs (checking sets). finite: of
-    the expected outputs. alternatives: what outputs are where rounding to whole numbers goes the
-    other way: none, or lists of all; see `ties`. memory: where the reference's outputs lie, on a
-    CPU; see `workers.tensor_relations`.
+    seed: from which the set can be drawn again. allowances: of each output for exactly these inputs
+    (checking sets). finite: whether the expected outputs are. alternatives: lists of all outputs
+    where rounding to whole numbers goes the other way, or none; see `ties`. memory: where the
+    reference's outputs lie, on a CPU; see `workers.tensor_relations`.
     """
 
     file: InputFile
@@ -63,15 +66,15 @@ class InputSet:
     memory: dict[str, list[int]] = field(default_factory=dict)
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
-        """What is expected of an output, where it may be either of two numbers the nearer one."""
+        """Return the expected values of an output; of two right ones, the nearer one."""
         others = [side[number] for side in self.alternatives]
         return ties.settle(output, self.expected[number], others)
 
 
 @dataclass(frozen=True)
 class LeftValue:
-    """What one call of the reference leaves of a parameter or buffer: in high precision, as the
-    framework's own dtype has it, and what it may be off by."""
+    """The value of a parameter or buffer after one call of the reference, in high precision and in
+    the framework's own dtype, with its allowance."""
 
     expected: torch.Tensor
     framework: torch.Tensor
@@ -80,10 +83,9 @@ class LeftValue:
 
 @dataclass
 class Group:
-    """The sets of one timed burst, in one file: mapping a file takes longer than a small call.
-    expected: of each output, one behind the other for all sets. framework: the framework's own,
-    likewise, of outputs that are not floating; None of others. alternatives: as the sets',
-    likewise."""
+    """The sets of one timed burst, in one file, because mapping a file takes longer than a small
+    call. expected: each output, stacked for all sets. framework: the framework's own, stacked, for
+    outputs that are not floating; None for others. alternatives: as those of the sets, stacked."""
 
     sets: list[InputSet]
     expected: list[torch.Tensor]
@@ -91,12 +93,12 @@ class Group:
     alternatives: list[list[torch.Tensor]] = field(default_factory=list)
 
     def expectation(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
-        """As InputSet.expectation, for an output of all sets."""
+        """Return the same as InputSet.expectation, for an output of all sets."""
         others = [side[number] for side in self.alternatives]
         return ties.settle(outputs, self.expected[number], others)
 
     def split(self) -> list[Group]:
-        """Each of the sets as a group of its own."""
+        """Return a group for each of the sets."""
         return [
             Group(
                 [input_set],
@@ -110,9 +112,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Half:
-    """Timed bursts under one state of the parameters: all, where a case has none. state: its seed.
-    warm_set: inputs for calls which are not measured; where outputs of such are looked at, known to
-    be right then. typical_sizes: of each output, over all sets; see tolerance."""
+    """The timed bursts under one state of the parameters; all bursts if the case has none. state:
+    its seed. warm_set: inputs for unmeasured calls, with allowances where their outputs are
+    checked. typical_sizes: of each output, over all sets; see tolerance."""
 
     state: int
     groups: list[Group]
@@ -120,12 +122,25 @@ class Half:
     typical_sizes: list[tolerance.TypicalSize]
 
     def group(self, number: int) -> Group:
-        """The sets of the burst `number`, cyclic."""
+        """Return the sets of the burst `number`, cyclically."""
         return self.groups[number % len(self.groups)]
+
+    @cached_property
+    def alike_bytes(self) -> float:
+        """Of one call's outputs, how many bytes are the same in the next draw: whoever knows the
+        parameters can have these ready."""
+        sets = [input_set for group in self.groups for input_set in group.sets]
+        pairs = list(itertools.pairwise(sets[: ALIKE_DRAWS + 1])) or [(sets[0], sets[0])]
+        return sum(
+            int((one == other).sum()) * one.element_size()
+            for first, second in pairs
+            for one, other in zip(first.expected, second.expected, strict=True)
+        ) / len(pairs)
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:
-    """Of each output, over all plain sets, if there are any; see tolerance."""
+    """Return the typical size of each output, over all plain sets if there are any; see
+    tolerance."""
     sets = [input_set for group in groups for input_set in group.sets]
     expected = [each.expected for each in sets if each.family == "dense"] or [
         each.expected for each in sets
@@ -138,8 +153,8 @@ def make_warm_set(
     allowances: Sequence[tolerance.Allowance],
     typical: Sequence[tolerance.TypicalSize],
 ) -> InputSet:
-    """The first set of a group, to be judged as a timed one is: a checking set would take longer to
-    draw."""
+    """Return the first set of a group, prepared to be judged like a timed one; drawing a checking
+    set would take longer."""
     input_set = group.sets[0]
     limits = zip(allowances, input_set.expected, typical, strict=True)
     input_set.allowances = [

@@ -1,8 +1,9 @@
-"""What a caller may do with an output that it was given: change it, and let go of it.
+"""Changes of outputs, as any caller may make them.
 
-Who keeps a part of an output for the next one, because nobody refers to it any more, or trusts that
-freed memory stays as it was, is right as long as nobody does so. A few outputs of every turn are
-changed in one element each, once they were looked at for the last time.
+A candidate that reuses parts of an earlier output, because nothing refers to it any more or because
+it relies on freed memory staying unchanged, is right only as long as no caller changes outputs. So
+a few outputs of every turn are changed in one element each, after they were checked for the last
+time.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
 
     from .worker_outputs import OutputPlace
 
-MOST_CHANGED = 4  # calls of a turn; one element of a buffer that serves again is enough
+MOST_CHANGED = 4  # calls of a turn; one element of a reused buffer is enough to reveal it
 CHANGED = (
-    "an output has what its caller wrote into an earlier one: memory serves again of which a part "
-    "was taken to be as it was. Whoever is given an output may change it. Write all of each output "
+    "an output contains what its caller wrote into an earlier one: the candidate reuses memory and "
+    "assumes that a part of it is unchanged. Callers may change outputs. Write all of each output "
     "in its own call"
 )
 
 
 def change(process: int, calls: Sequence[tuple[Sequence[OutputPlace], Sequence[int]]]) -> None:
-    """Write one element of each output of some of these calls, for which the process is stopped.
-    Beside the outputs of a call stand the numbers of those that are left alone. Raises OSError,
-    EFAULT where nobody may write."""
+    """Write one element of each output of some of these calls, while the process is stopped. calls:
+    the outputs of each call, with the indices of those to leave unchanged. Raises OSError, with
+    EFAULT for read-only memory."""
     for outputs, exempt in random.sample(calls, min(MOST_CHANGED, len(calls))):
         for number, output in enumerate(outputs):
             if output.size and number not in exempt:
@@ -41,8 +42,8 @@ def change(process: int, calls: Sequence[tuple[Sequence[OutputPlace], Sequence[i
 
 
 def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tuple[int, int] | None:
-    """Two outputs of a call that lie in the same memory, and in the reference do not: who changes
-    one changes the other. together: see InputSet. Those with gaps may lie in each other's."""
+    """Find two outputs of a call that share memory although the reference's do not; changing one
+    would change the other. together: see InputSet.memory. Outputs with gaps may be interleaved."""
     plain = [n for n in range(len(together)) if outputs[n].strides is None and outputs[n].size]
     ordered = sorted(plain, key=lambda n: outputs[n].address)
     for first, second in itertools.pairwise(ordered):
@@ -53,7 +54,7 @@ def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tup
 
 
 def shows_change(output: torch.Tensor) -> bool:
-    """Whether an output has an element that was written so."""
+    """Return whether an output has an element that `change` wrote."""
     import torch
 
     flat = output.contiguous().reshape(-1).view(torch.uint8).view(-1, output.element_size())
@@ -61,7 +62,7 @@ def shows_change(output: torch.Tensor) -> bool:
 
 
 def _element(output: OutputPlace) -> tuple[int, int]:
-    """Address and bytes of one of its elements."""
+    """Return address and bytes of a random element of an output."""
     shape = output.leaf["shape"]
     strides = output.strides or contiguous_strides(shape)
     count = 1

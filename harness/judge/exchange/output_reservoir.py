@@ -1,5 +1,5 @@
-"""Outputs of earlier turns that a worker still holds, and which have to stay what they were: who
-hands the same few buffers out in turn is right as long as nobody keeps a result for longer."""
+"""Outputs of earlier turns that a worker still holds and that must stay unchanged. A candidate that
+returns the same few buffers in rotation is right only as long as no caller keeps a result."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Generic, TypeVar
 
 from ...workers import gate
 
-# Outputs that are held at once, of so many bytes together on a CPU; one in any case. Where a large
-# one lay, glibc's next may not fit, and takes fresh pages: of 90 turns with 4 of 8 MiB, 5 did.
+# The most outputs held at once, and their bytes on a CPU; at least one is held. The next large
+# output may not fit where an earlier one was, and then takes fresh pages: with 4 of 8 MiB, this
+# happened in 5 of 90 turns.
 MOST_HELD, HELD_BYTES = 4, 16 << 20
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Calls of a turn whose outputs are held on to. place: of the first among those held before,
-    where it takes the place of another one, or comes after the last."""
+    """Calls of a turn whose outputs are kept. place: the index among the kept outputs at which they
+    are stored, in place of earlier ones or after the last."""
 
     place: int
     calls: Sequence[int]
@@ -31,9 +32,10 @@ class Selection:
 
 
 class OutputReservoir(Generic[T]):
-    """A few outputs of all turns so far, each turn as likely: which of them will be looked at again
-    is drawn when they are there. As many are held from the first turn on, so that the worker's heap
-    does not grow later. T: what the judge keeps of one. most_bytes: of all together."""
+    """A random sample of the outputs of all turns so far, each turn equally likely; outputs are
+    selected only after they exist. The full number is held from the first turn on, so that the
+    worker's heap does not grow later. T: what the judge keeps of one call. most_bytes: of all
+    together."""
 
     def __init__(self, each_bytes: int, most_bytes: int = HELD_BYTES) -> None:
         self._room = max(1, min(MOST_HELD, most_bytes // max(1, each_bytes)))
@@ -42,7 +44,7 @@ class OutputReservoir(Generic[T]):
         self._turns = 0
 
     def draw(self, calls: range) -> Selection | None:
-        """Of a turn that has just ended: which of its calls are held on to, if any."""
+        """Select the calls to keep of a turn that has just ended, if any."""
         self._turns += 1
         free = self._room - len(self._copies)
         if free:
@@ -52,11 +54,11 @@ class OutputReservoir(Generic[T]):
         return None
 
     def put(self, selection: Selection, copies: list[T]) -> list[T]:
-        """Take what the judge keeps of these, and return those whose places they take."""
+        """Store the copies of a selection, and return those that they replace."""
         replaced = self._copies[selection.place : selection.place + len(copies)]
         self._copies[selection.place : selection.place + len(copies)] = copies
         return replaced
 
     def all_are(self, intact: Callable[[T], bool]) -> bool:
-        """Whether it is so of each one that is held."""
+        """Return whether `intact` is true for every copy."""
         return all(intact(copy) for copy in self._copies)

@@ -1,8 +1,7 @@
-"""Short calls on a CPU: inputs come as one packet, outputs go as one.
+"""Short calls on a CPU: inputs arrive as one packet, and outputs are returned as one.
 
-The judge's clock runs from before the packet of inputs is handed to the kernel until the packet of
-outputs has come. Before, there are no inputs to work on; what is done later does not get into a
-copy that was sent.
+The judge's clock runs from before it sends the packet of inputs until the packet of outputs has
+arrived. A candidate has no inputs before, and later work cannot change a packet that was sent.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from .worker_outputs import OutputPlace, copy_dense, interference
 
 
 class PacketCaller(Caller):
-    """The worker looks for packets all the time, so that its core and caches are as in a loop of
+    """A caller whose worker polls for packets, so that its core and caches are as in a loop of
     calls."""
 
-    # After a kernel, caches hold less of Python than after nothing: a loop in native code saved 1.6
-    # times as much.
+    # After a kernel, caches hold less of Python's code than after an empty call: a loop in native
+    # code saved 1.6 times as much.
     OPEN_FACTOR = 2
 
     def _link(self, pool: CasePool) -> list[int]:
@@ -31,14 +30,14 @@ class PacketCaller(Caller):
         for end in (
             self._socket,
             worker_end,
-        ):  # what it takes, twice: the kernel counts its own use
+        ):  # twice the largest message, since the kernel counts its own overhead
             end.setsockopt(
                 socket.SOL_SOCKET, socket.SO_SNDBUF, gate.MOST_SPREAD * gate.PACKET_BYTES
             )
-        self._worker_end = worker_end  # closed when the worker has it
+        self._worker_end = worker_end  # kept until the worker has received it
         self._leaves = [leaf for leaf in self._layout["leaves"] if leaf.get("nbytes")]
         self._socket.setblocking(False)
-        self._unread = memoryview(bytearray(self._slot_bytes))  # for outputs nobody looks at
+        self._unread = memoryview(bytearray(self._slot_bytes))  # for outputs that are not checked
         return [worker_end.fileno()]
 
     def _hand_over(self, input_set: InputSet | None) -> int:

@@ -1,5 +1,5 @@
-"""What the kernel bills the process of a worker with, and how long it kept it waiting: nothing of
-it is the worker's word."""
+"""The processor time of a worker's process, and the time that it waited for a core, both as the
+kernel counts them, independently of the worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..processes.worker import Worker
 
 
 class ProcessBill:
-    """Of the process that runs a worker's calls, as this one counts."""
+    """The bill of the process that runs a worker's calls. process: its id, as this process sees
+    it."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker, self.process = worker, _calling_process(worker)
@@ -19,7 +20,8 @@ class ProcessBill:
         self._clock = (~self.process << 3) | 2
 
     def used_ns(self) -> int:
-        """Processor time so far: exact while it does not run. Raises what Worker.wait raises."""
+        """Return the processor time so far, exact while the process does not run. Raises what
+        Worker.wait raises."""
         try:
             return time.clock_gettime_ns(self._clock)
         except OSError:  # it has ended
@@ -27,18 +29,19 @@ class ProcessBill:
             raise
 
     def usage(self) -> tuple[int, int]:
-        """Processor time and minor faults so far."""
+        """Return processor time and minor faults so far."""
         state = fields_of(self.process)
         return self.used_ns(), int(state[7]) if state else 0
 
     def waiting_ns(self) -> int:
-        """How long the process was ready to run so far, and had no core; and this thread, which
-        would have looked sooner."""
+        """Return how long the process, and this thread that polls it, have been ready to run
+        without a core, together."""
         each = (read(f"/proc/{of}/schedstat").split() for of in (self.process, "thread-self"))
         return sum(int(fields[1]) for fields in each if len(fields) > 1)
 
 
 def _calling_process(worker: Worker) -> int:
-    """The first child of a namespace's first process, which may start no other."""
+    """Return the process that runs the calls: in a namespace the first child of its init, which
+    starts no other."""
     pid = worker.pid
     return next(iter(children(pid)), pid) if worker.root == pid else pid

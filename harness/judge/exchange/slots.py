@@ -1,4 +1,4 @@
-"""Where the outputs of a burst arrive: what bursts on the host and on a device have in common."""
+"""Slots for the outputs of a burst: the common part of bursts on the host and on a device."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BurstResult:
-    """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the
-    inputs to holding the outputs). queued_ns: what the host took to issue the calls; on a CPU the
-    same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
+    """The figures of a burst. inside_ns: the calls by the worker's clock, which is only a claim.
+    outside_ns: by the judge's clock, from sending the inputs to having the outputs. queued_ns: the
+    host's time to issue the calls; on a CPU equal to inside_ns. Faults and involuntary switches:
+    the worker's own count during the calls."""
 
     inside_ns: int
     outside_ns: int
@@ -32,15 +33,15 @@ class BurstResult:
 
 
 def result_of(reply: frames.Reply, outside_ns: int, data: Any = None) -> BurstResult:
-    """What a worker says of a burst, beside what the judge's clock saw of it."""
+    """Combine a worker's report of a burst with the judge's time."""
     inside, minor, major, switches, queued = reply.values[:5]
-    # a device's clock is coarse
+    # at least 1: a device's clock is coarse
     return BurstResult(max(inside, 1), outside_ns, minor, major, switches, queued, data)
 
 
 class Slots(ABC):
-    """The judge's copy of the outputs of one case's calls, of `count` at most. fds: what the worker
-    must be given for it."""
+    """The judge's copies of the outputs of one case, for at most `count` calls. fds: descriptors
+    that the worker needs."""
 
     count: int
     fds: Sequence[int] = ()
@@ -57,22 +58,22 @@ class Slots(ABC):
         record: bool,
         queue_ns: int,
     ) -> BurstResult:
-        """One burst: a call for each number of a set in `order`. record: which operators of the
-        framework ran is noted. queue_ns: how long a device waits for its launches to be queued, at
-        least. Raises what Worker.wait raises."""
+        """Run one burst: a call for each index of a set in `order`. record: also count the
+        framework's operators. queue_ns: the least time that a device waits for its launches to be
+        queued. Raises what Worker.wait raises."""
 
     @abstractmethod
     def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:
-        """The outputs of one call as they were taken, valid until the next burst into any slots."""
+        """Return the outputs of one call, valid until the next burst into any slots."""
 
     @abstractmethod
     def put(self, place: Any) -> None:
-        """Copy the outputs as they were taken into a place of the storage."""
+        """Copy the outputs of the last burst to a place of the storage."""
 
     @abstractmethod
     def storage(self, places: int, calls: int) -> list[Any]:
-        """Places for the outputs of so many calls each, which wait there for being looked at."""
+        """Return places for the outputs of `calls` calls each, where they wait to be checked."""
 
     @abstractmethod
     def stack(self, place: Any, calls: int) -> list[torch.Tensor]:
-        """The outputs in such a place, each with the calls as one dimension more."""
+        """Return the outputs in such a place, each with the calls as an additional dimension."""

@@ -1,5 +1,4 @@
-"""Outputs where a worker has them: in the memory of its process, which the judge reads and writes
-from outside."""
+"""Outputs in the memory of a worker's process, which the judge reads and writes from outside."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from ...workers.gate_links import Part
 from ..errors import Interfered
 from ..processes.worker import Worker
 
-MOST_PARTS = 512  # of memory in one system call; IOV_MAX is 1024
-# of the outputs of a turn that are looked at again when all calls are done; one in any case
+MOST_PARTS = 512  # parts of memory in one system call; IOV_MAX is 1024
+# the most bytes of a turn's outputs that are checked again after all calls; at least one is
 COMPARED_BYTES = 64 << 20
 WORD_BYTES = 8  # of an int64
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,8 +26,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class OutputPlace:
-    """Where a worker has an output: address, bytes from its first to its last element, strides in
-    elements unless it is contiguous."""
+    """The place of an output in a worker: address, bytes from its first to its last element,
+    strides in elements unless it is contiguous."""
 
     address: int
     size: int
@@ -38,25 +37,25 @@ class OutputPlace:
 
 @dataclass(frozen=True)
 class OutputCopy:
-    """Outputs of a call that the worker still holds: where, and what they were."""
+    """Outputs of a call that the worker still holds: their places and their values."""
 
     places: list[OutputPlace]
     values: memoryview
 
 
 class WorkerOutputs:
-    """The outputs of one case in the memory of one worker's process. slot_bytes: of the outputs of
-    one call, dense. Raises what Worker.wait raises."""
+    """The outputs of one case in the memory of one worker's process. slot_bytes: of the dense
+    outputs of one call. Methods raise what Worker.wait raises."""
 
     def __init__(
         self, worker: Worker, process: int, outputs: list[dict[str, Any]], slot_bytes: int
     ) -> None:
         self._worker, self._process = worker, process
         self._outputs, self._slot_bytes = outputs, slot_bytes
-        self._reread = memoryview(b"")  # what was read again last
+        self._reread = memoryview(b"")  # buffer for outputs that are read again
 
     def places(self, source: gate.Gate) -> list[OutputPlace]:
-        """Where the worker says that its outputs lie."""
+        """Return the places of the outputs as the worker reports them."""
         places = []
         for number, leaf in enumerate(self._outputs):
             address, size, strides = source.output(number)
@@ -70,7 +69,7 @@ class WorkerOutputs:
             if not fits:
                 raise interference(
                     self._worker,
-                    f"output {number} is said to take {size} bytes, with the strides {strides}",
+                    f"output {number} is reported with {size} bytes and the strides {strides}",
                 )
             places.append(OutputPlace(address, size, strides, leaf))
         return places
@@ -95,7 +94,7 @@ class WorkerOutputs:
         return storage[number * self._slot_bytes : (number + 1) * self._slot_bytes]
 
     def are_intact(self, calls: list[list[OutputPlace]], storage: memoryview) -> bool:
-        """Whether outputs of some earlier calls of the turn are still what they were."""
+        """Return whether outputs of some earlier calls of the turn are unchanged."""
         earlier = len(calls) - 1
         sample = random.sample(
             range(earlier), min(earlier, max(1, COMPARED_BYTES // self._slot_bytes))
@@ -106,8 +105,8 @@ class WorkerOutputs:
         )
 
     def is_intact(self, copy: OutputCopy) -> bool:
-        """Whether there lies in the worker's memory what lay there when it was copied."""
-        if not self._reread:  # fresh memory takes longer than reading into it
+        """Return whether outputs in the worker's memory are as they were when copied."""
+        if not self._reread:  # kept, since allocating takes longer than reading
             self._reread = memoryview(bytearray(self._slot_bytes))
         self.read(copy.places, self._reread)
         return same(self._reread, copy.values, self._outputs)
@@ -117,20 +116,20 @@ class WorkerOutputs:
             read_memory(self._process, parts)
         except OSError as error:
             if error.errno == errno.ESRCH:
-                self._worker.wait(frames.OK, 1.0)  # it has ended: raises how
+                self._worker.wait(frames.OK, 1.0)  # the worker has ended: raises the reason
             if error.errno in (errno.ESRCH, errno.EFAULT):
                 raise interference(self._worker, "an output is not in its memory") from error
             raise
 
 
 def interference(worker: Worker, text: str) -> Interfered:
-    """End a worker whose side of a call does not work, and say so."""
+    """End a worker whose side of a call does not work, and return the error."""
     worker.kill()
     return Interfered(text)
 
 
 def copy_dense(spread: memoryview, place: OutputPlace, target: memoryview) -> None:
-    """Copy an output that has gaps to where it has none."""
+    """Copy an output with gaps to a dense target."""
     source = buffers.tensor(
         spread, {**place.leaf, "stride": place.strides, "nbytes": len(spread), "offset": 0}
     )
@@ -138,14 +137,14 @@ def copy_dense(spread: memoryview, place: OutputPlace, target: memoryview) -> No
 
 
 def same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> bool:
-    """Whether all outputs of two slots are equal bit by bit, so that NaN equals itself."""
+    """Return whether all outputs of two slots are equal bit by bit, so that NaN equals itself."""
     parts = (slice(leaf["offset"], leaf["offset"] + leaf["nbytes"]) for leaf in outputs)
     return all(_equal(one[part], other[part]) for part in parts)
 
 
 def read_memory(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
-    """Copy from addresses there to memory here, by process_vm_readv(2), as often as it takes.
-    Raises OSError: EFAULT for what is not there, ESRCH for a process that has ended."""
+    """Copy from addresses in another process to memory in this one, by process_vm_readv(2). Raises
+    OSError: EFAULT for unmapped memory, ESRCH for a process that has ended."""
     for start in range(0, len(parts), MOST_PARTS):
         batch = parts[start : start + MOST_PARTS]
         local = (Part * len(batch))(*(Part(_address(to), len(to)) for _, to in batch))
@@ -158,8 +157,8 @@ def read_memory(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
 
 
 def write_memory(process: int, address: int, data: bytes) -> None:
-    """Write to an address there, by process_vm_writev(2). Raises OSError: EFAULT for what is not
-    there or read-only, ESRCH for a process that has ended."""
+    """Write to an address in another process, by process_vm_writev(2). Raises OSError: EFAULT for
+    unmapped or read-only memory, ESRCH for a process that has ended."""
     buffer = ctypes.create_string_buffer(data, len(data))
     local = Part(ctypes.addressof(buffer), len(data))
     remote, count = Part(address, len(data)), ctypes.c_ulong(1)
@@ -172,8 +171,8 @@ def write_memory(process: int, address: int, data: bytes) -> None:
 
 
 def _are_the_references(strides: list[int], leaf: dict[str, Any]) -> bool:
-    """Whether these are the reference's strides: bringing others into order would be work that the
-    judge does for a candidate."""
+    """Return whether these are the reference's strides. Reordering others would be work that the
+    judge does for the candidate."""
     pairs = zip(leaf["shape"], strides, leaf.get("as", ()), strict=False)
     return len(strides) == len(leaf["shape"]) and all(
         extent == 1 or stride == reference for extent, stride, reference in pairs
@@ -185,14 +184,14 @@ def _count(leaf: dict[str, Any]) -> int:
 
 
 def _equal(one: memoryview, other: memoryview) -> bool:
-    """Words first, then the bytes that fill none. Nothing is copied, unlike by bytes(), and torch
-    compares words in a tenth of the time of the bytes of a memoryview (16 MiB: 2 and 28 ms)."""
+    """Compare whole words first, then the remaining bytes. This copies nothing, unlike bytes(), and
+    torch compares words in a tenth of the time that a memoryview takes (16 MiB: 2 and 28 ms)."""
     import torch
 
     if len(one) != len(other):
         return False
     whole = len(one) // WORD_BYTES * WORD_BYTES
-    if whole:  # torch takes no empty memory
+    if whole:  # torch.frombuffer does not accept empty memory
         words = (torch.frombuffer(each[:whole], dtype=torch.int64) for each in (one, other))
         if not torch.equal(*words):
             return False

@@ -1,1 +1,1 @@
-"""What rounds of calls come to: their values and their statistics, from figures alone."""
+"""The evaluation of timed rounds: values and statistics, computed from figures alone."""

@@ -1,4 +1,4 @@
-"""What was measured of one case: the rounds of each process, and what they say together."""
+"""The measurements of one case: the rounds of each process, and what follows from them together."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ from ...targets.state import DeviceState, Disturbance, disturbances
 from . import statistics
 
 OTHER = "other candidate"
-# Of what the baseline's unmeasured calls take beyond measured ones: honest candidates that use
-# threads took 0.5 to 0.65 of it more in the median, others up to 0.4.
+# Tolerated excess of a candidate's unmeasured calls, as a share of the time that the baseline's
+# take beyond measured ones: honest candidates that use threads took 0.5 to 0.65 of it in the
+# median, others up to 0.4.
 COLD_SHARE = 0.5
-# seen on an H200: handing over 160 MB took one honest process 200 us longer than the other, of some
-# 40 ms
+# relative doubt about the gap: on an H200, transferring 160 MB took one honest process 200 us
+# longer than another, of about 40 ms
 GAP_NOISE = 0.03
 # excess of the outer clock that is more than the noise of messages
 HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000
-# Of a device's call alone beside one of a burst: honest ones came to 0.7 to 1.05 on an H200, merged
-# ones to 4 and more.
+# Ratio of a call alone on a device to one in a burst: honest calls came to 0.7 to 1.05 on an H200,
+# merged ones to 4 and more.
 ALONE_NOISE = 1.4
-# by which the memory of two processes of equal kernels may differ: heaps that were once used, and
+# difference in memory between two processes of equal kernels, by heaps that were used once and
 # workspaces of libraries
 USUAL_BYTES = 256 << 20
-BUSY_SHARE = 0.1  # of the baselines' bursts, before which the device was not idle
-# on a CPU: below it a call that is longer than its bill has waited for what a hypervisor took
+BUSY_SHARE = 0.1  # tolerated share of baseline bursts before which the device was not idle
+# on a CPU: a smaller excess of a call over its bill is time that the hypervisor took
 WAITING = 1.1
 
 
 @dataclass
 class Block:
     """One candidate process on one case: raw figures of its rounds, and the device's state before
-    and after them.
+    and after them. Figures by side use "" for the candidate and the name for a baseline.
 
-    pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns,
-    outer_ns: the candidate's bursts by both clocks; process_clock_ns: what its process said, where
-    neither is its own. gap_ns: what lies between the clocks for the baseline. calls, warm: measured
-    in a turn, and not measured before them. unmeasured_ns: by side, what the latter take beyond as
-    many measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst
-    of their own. busy: of the baselines' bursts on a device. launch_us: a call's share of the
-    host's time to issue the burst. warm_us, end_to_end_us: by side, with warm caches, and on a
-    device from the call to its end as a caller sees it. dispatch_us: of an exported package, what
-    deciding where a call goes takes.
+    pairs: by baseline, (baseline, candidate) microseconds per call by the inner clock. inner_ns,
+    outer_ns: the candidate's bursts by both clocks. process_clock_ns: the times that its process
+    reports, where neither clock is its own. gap_ns: the difference of the clocks for the baseline.
+    calls, warm: the measured calls of a turn, and the unmeasured ones before them. unmeasured_ns:
+    by side, the time of unmeasured calls beyond that of as many measured ones. alone_us: by side,
+    a device's calls timed as separate bursts. busy: for each baseline burst on a device, whether
+    the device was not idle. launch_us: a call's share of the host's time to issue the burst.
+    warm_us: by side, a call with warm caches. end_to_end_us: by side, on a device from the call to
+    its end as a caller sees it. dispatch_us: of an exported package, the time to choose the
+    implementation of a call.
     """
 
     pairs: dict[str, list[tuple[float, float]]]
@@ -59,6 +61,9 @@ class Block:
     launch_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
     busy: list[bool] = field(default_factory=list)
+    ready_bytes: list[float] = field(default_factory=list)
+    """Of a call's outputs on a CPU, by round: the same in other draws, and in memory where they may
+    have been before the call. See ReadyMemory."""
     switches: int = 0
     calls: int = 1
     warm: int = 0
@@ -67,17 +72,18 @@ class Block:
     end_to_end_us: dict[str, float] = field(default_factory=dict)
     dispatch_us: dict[str, float] = field(default_factory=dict)
     host_bytes: dict[str, int] = field(default_factory=dict)
-    """By side, the most that its process held of the machine's memory, beyond what it began with
-    and what the judge lends it."""
+    """By side, the peak host memory of its process, beyond what it began with and what the judge
+    shares with it."""
     device_bytes: dict[str, int] = field(default_factory=dict)
-    """The same of a device's memory, where the driver tells."""
+    """The same for a device's memory, where the driver reports it."""
 
     def unmeasured_us(
         self, difference: Callable[[Sequence[float], Sequence[float]], float], *baselines: str
     ) -> float:
-        """What the candidate's unmeasured calls take beyond measured ones and the baselines' do
-        not, by this difference of the two sides' rounds. Spread over all calls of a turn: a
-        measured call and its share are what they all take on average. 0 on a device."""
+        """Return the time of the candidate's unmeasured calls beyond measured ones that exceeds the
+        baselines', in microseconds per call of a turn; 0 on a device. Spread over all calls of a
+        turn, it makes a measured call their average. difference: compares the two sides'
+        rounds."""
         others = [ns for name in baselines for ns in self.unmeasured_ns.get(name, ())]
         return (
             difference(self.unmeasured_ns[""], others) / 1e3 / (self.warm + self.calls)
@@ -87,7 +93,7 @@ class Block:
 
     @property
     def disturbances(self) -> tuple[Disturbance, ...]:
-        """What else had a hand in these figures, told from the device's state and never from the
+        """What else affected these figures, decided by the device's state and never by the
         figures."""
         busy, bursts = sum(self.busy), len(self.busy)
         text = f"a kernel of another process ran before {busy} of {bursts} bursts of the baseline"
@@ -96,13 +102,13 @@ class Block:
 
     @property
     def contended(self) -> bool:
-        """Whether somebody had work for the device while the baseline's turn was."""
+        """Whether another process used the device during the baseline's turns."""
         return sum(self.busy) > BUSY_SHARE * len(self.busy)
 
 
 def against(candidate: Block, opponent: Block) -> Block:
-    """A candidate's block as if another candidate, timed in the same rounds, had been its baseline,
-    by the name OTHER."""
+    """Return a candidate's block with another candidate, timed in the same rounds, as its baseline
+    under the name OTHER."""
     candidate_us, opponent_us = (
         [us for _, us in next(iter(block.pairs.values()))] for block in (candidate, opponent)
     )
@@ -128,42 +134,42 @@ def against(candidate: Block, opponent: Block) -> Block:
 
 @dataclass
 class CaseTimes:
-    """The blocks of one case that count, one for each fresh candidate process. repeated: how many
-    others were measured again. earlier: rounds of other evaluations under the same key, by baseline
-    and process, as `confirmed_pairs` raised them."""
+    """The valid blocks of one case, one for each fresh candidate process. repeated: the number of
+    blocks that were measured again. earlier: rounds of other evaluations under the same key, by
+    baseline and process, as corrected by `confirmed_pairs`."""
 
     blocks: list[Block] = field(default_factory=list)
     repeated: int = 0
     earlier: Mapping[str, Sequence[Sequence[tuple[float, float]]]] = field(default_factory=dict)
 
     def pairs(self, baseline: str) -> list[list[tuple[float, float]]]:
-        """By process; the later ones of a confirmation stand beside the strongest baseline
-        alone."""
+        """Return the pairs by process. Later processes of a confirmation are timed only against the
+        strongest baseline."""
         return [b.pairs[baseline] for b in self.blocks if baseline in b.pairs]
 
     def all(self, figure: str) -> list[float]:
-        """One figure of every burst, over all processes."""
+        """Return one figure of every burst, over all processes."""
         return [value for block in self.blocks for value in getattr(block, figure)]
 
     def median_of(self, figure: str, side: str) -> float | None:
-        """The median over the processes of a figure that each has once: warm_us or end_to_end_us of
-        a side."""
+        """Return the median over the processes of a figure that each has once per side, such as
+        warm_us or end_to_end_us."""
         values = [
             getattr(block, figure)[side] for block in self.blocks if side in getattr(block, figure)
         ]
         return statistics.median(values) if values else None
 
     def most(self, figure: str, side: str) -> int | None:
-        """The largest over the processes of a figure that each has once: host_bytes or device_bytes
-        of a side; None where none has it."""
+        """Return the largest host_bytes or device_bytes of a side over the processes; None where
+        none has it."""
         values = [getattr(block, figure).get(side) for block in self.blocks]
         return max((each for each in values if each is not None), default=None)
 
     def prepared_share(self, baseline: str, nbytes: int) -> float:
-        """The share of measured calls, 0 to 1, whose outputs of so many bytes may have been made
-        ready while nothing was timed, in memory of a device that the candidate holds beyond the
-        baseline: the largest of its processes. It can be filled anew before each half of the
-        rounds."""
+        """Return the share of measured calls, 0 to 1, whose outputs of `nbytes` could have been
+        prepared while nothing was timed, in the device memory that the candidate holds beyond the
+        baseline; the largest over its processes. This memory can be refilled before each half of
+        the rounds."""
         share = 0.0
         for block in self.blocks:
             device_bytes, rounds = block.device_bytes, len(block.pairs.get(baseline, ()))
@@ -177,12 +183,18 @@ class CaseTimes:
                 share = max(share, min(1.0, more / (calls * max(1, nbytes))))
         return share
 
+    @property
+    def ready_bytes(self) -> float:
+        """Of a call's outputs on a CPU, what may have been there before in half of the rounds."""
+        figures = sorted(self.all("ready_bytes"))
+        return figures[len(figures) // 2] if figures else 0.0
+
     @cached_property
     def seen_ns(self) -> float:
-        """What a burst's calls take at least, by the judge's clock with 97.5 % confidence, less the
-        baseline's gap. Messages and other processes only ever add, so the lower quartiles are
-        compared: a busy machine accuses nobody. Two processes hand the same bytes over with
-        different speed, though: a part of the gap is doubtful."""
+        """The least time of a burst's calls by the judge's clock, with 97.5 % confidence, less the
+        baseline's gap. Messages and other processes can only add time, so lower quartiles are
+        compared, and a busy machine causes no accusation. Because two processes transfer the same
+        bytes at different speeds, a part of the gap is subtracted as doubtful."""
         outer, gaps = self.all("outer_ns"), self.all("gap_ns")
         if not outer:
             return 0.0
@@ -192,8 +204,8 @@ class CaseTimes:
 
     @property
     def nothing_us(self) -> tuple[float, float] | None:
-        """What a call that does nothing takes, and how much of it passes inside the worker; of
-        baselines' processes."""
+        """The time of an empty call, and the part of it inside the worker, both of the baselines'
+        processes."""
         pairs = [each for block in self.blocks for each in block.null_ns]
         return (
             (
@@ -206,11 +218,11 @@ class CaseTimes:
 
     @property
     def open_us(self) -> float:
-        """By how much a call may be longer than its figure, and the judge's clock would not show
-        it. On a CPU that clock gives the figure; of the evaluator's own part of a call a candidate
-        could save what passes inside its process, and be ahead by what cold caches explain, or by
-        more that too few rounds show for the figure to count it. On a device it gives the figure
-        itself: only the whole burst is known, with inputs and outputs moved."""
+        """By how much a call may be longer than its figure without the judge's clock showing it. On
+        a CPU that clock gives the figure. A candidate could still save the evaluator's part of a
+        call inside its process, and gain what cold caches explain, or more if too few rounds show
+        it for the figure to include it. On a device the candidate's clock gives the figure; the
+        judge only knows the time of a whole burst with its inputs and outputs moved."""
         if self.nothing_us is not None:
             unmeasured = [
                 block.unmeasured_us(statistics.difference, *block.pairs) for block in self.blocks
@@ -225,8 +237,8 @@ class CaseTimes:
 
     @property
     def cold_us(self) -> float:
-        """What a candidate's unmeasured calls may take beyond the baseline's, for each call of a
-        turn: cold caches cost one process more than another."""
+        """The tolerated excess of a candidate's unmeasured calls over the baseline's, per call of a
+        turn: cold caches cost some processes more than others."""
         unmeasured = [
             ns
             for block in self.blocks
@@ -245,13 +257,14 @@ class CaseTimes:
 
     @property
     def claimed_ns(self) -> float:
-        """What a burst's calls take by the candidate's own clock."""
+        """The time of a burst's calls by the candidate's own clock."""
         return statistics.median(self.all("inner_ns"))
 
     def clock_disagrees(self, copying_us: float = 0.0) -> bool:
-        """Whether the judge's clock saw so much more that it is an accusation. copying_us: a call's
-        outputs, from memory: stores that pass the caches by make handing over so much slower than
-        the baseline's. The figure is raised all the same."""
+        """Return whether the judge's clock saw so much more time that the candidate is accused. A
+        smaller excess only raises the figure. copying_us: the time to read a call's outputs from
+        memory, which is tolerated, since stores that bypass the caches make their transfer that
+        much slower than the baseline's."""
         call_us = statistics.median(
             [us for pairs in self.blocks[0].pairs.values() for _, us in pairs]
         )
@@ -262,18 +275,19 @@ class CaseTimes:
 
     @property
     def clock_factor(self) -> float:
-        """The factor from what the candidate's own clock claims to what the judge's saw at least; 1
-        where that is no more."""
+        """The factor from the time that the candidate's own clock claims to the least time that the
+        judge's clock saw; 1 if that is not more."""
         factor = max(1.0, self.seen_ns / max(self.claimed_ns, 1.0))
         return factor if self.nothing_us is None or factor > WAITING else 1.0
 
     def alone_factor(self, baseline: str) -> float:
-        """The factor from a call's share of a burst to what it takes alone, less what is beyond
-        noise for the baseline as well: a fixed cost of an event and a launch. 1 where calls are
-        timed one by one anyway, or the difference is noise with 97.5 % confidence.
+        """Return the factor from a call's share of a burst to its time alone, without the
+        difference that the baseline shows as well (the fixed cost of an event and a launch). 1
+        where calls are timed one by one anyway, or where the difference may be noise with 97.5 %
+        confidence.
 
-        By the clock that gives the figure: where that is the candidate's own, the judge's sees
-        inputs and outputs moved, which takes many times as long as a short call."""
+        Measured by the clock that gives the figure: if that is the candidate's own, the judge's
+        clock includes moving inputs and outputs, which takes many times as long as a short call."""
         blocks = [block for block in self.blocks if baseline in block.alone_us]
         calls = [
             pair
@@ -290,10 +304,10 @@ class CaseTimes:
         return 1 + (statistics.median(alone) - statistics.median(together)) / claimed
 
     def alone_open_us(self, baseline: str) -> float:
-        """By how much a call alone may be longer than its share of a burst, beyond what is so for
-        the baseline, with 97.5 % confidence: what merged calls may have saved, as far as the
-        judge's clock can tell. 0 where calls are timed one by one, or the candidate's clock gives
-        the figure."""
+        """Return the most, with 97.5 % confidence, by which a call alone may be longer than its
+        share of a burst beyond the baseline's difference: the time that merging calls may have
+        saved, as far as the judge's clock can tell. 0 where calls are timed one by one, or the
+        candidate's clock gives the figure."""
         blocks = [block for block in self.blocks if baseline in block.alone_us and block.null_ns]
         if not blocks:
             return 0.0
@@ -306,14 +320,14 @@ class CaseTimes:
         return max(0.0, -statistics.least_difference(together, alone, 0.5))
 
     def unmeasured_factor(self, baseline: str) -> float:
-        """The factor for what a turn's unmeasured calls take beyond measured ones where the
-        baseline's do not, and beyond what cold caches explain: work that is done there for the
-        measured ones is a part of these. 1 on a device.
+        """Return the factor for the excess time of a turn's unmeasured calls, beyond the baseline's
+        and beyond what cold caches explain: work done there for the measured calls belongs to
+        these. 1 on a device.
 
-        The median over processes of what each shows by lower quartiles, with 97.5 % confidence.
-        Others who want the core make half of a process's turns longer, and not a quarter shorter;
-        and all rounds together would be surer than they may be, since those of one process share
-        its luck."""
+        It is the median over processes of what each shows by lower quartiles, with 97.5 %
+        confidence. Other processes on the core can lengthen half of a process's turns, but cannot
+        shorten a quarter. All rounds together would overstate the confidence, since the rounds of
+        one process are not independent."""
         unmeasured = [
             block.unmeasured_us(statistics.least_difference, baseline)
             for block in self.blocks
@@ -323,8 +337,8 @@ class CaseTimes:
         return 1 + max(0.0, statistics.median(unmeasured) - self.cold_us) / call_us
 
     def confirmed_pairs(self, baseline: str) -> list[list[tuple[float, float]]]:
-        """The pairs, with the candidate's times raised to what the judge's clock saw at least, to
-        what calls alone took, and by what was done ahead of them."""
+        """Return the pairs with the candidate's times raised to the least time that the judge's
+        clock saw, to the time of calls alone, and by work done ahead of the measured calls."""
         raised = max(self.clock_factor, self.alone_factor(baseline)) * self.unmeasured_factor(
             baseline
         )

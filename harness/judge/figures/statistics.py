@@ -14,8 +14,8 @@ __all__ = ["Comparison", "compare", "difference", "least_difference", "median", 
 
 RESAMPLES = 800
 MIN_PROCESSES = 3
-# half of the 95 % interval, as a logarithm, of what a single pair of processes says; 33 such pairs
-# of equal kernels came to -0.07 to 0.11 on two noisy cores
+# half of the 95 % interval, as a logarithm, between single pairs of processes; 33 such pairs of
+# equal kernels came to -0.07 to 0.11 on two noisy cores
 ONE_PROCESS = 0.15
 NORMAL = 1.95996  # the 97.5 % quantile of the normal distribution
 # of Student's t for 1, 2, … degrees of freedom (any table of it)
@@ -24,9 +24,9 @@ STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 
 @dataclass(frozen=True)
 class Comparison:
-    """speedup: exp of the median log ratio, baseline over candidate. interval: of 95 %, see
-    `compare`. doubted: faster by the figures, and not by more than the judge's clock leaves
-    open."""
+    """The result of a comparison. speedup: exp of the median log ratio, baseline over candidate.
+    interval: 95 %, see `compare`. doubted: faster by the figures, but by less than the uncertainty
+    of the judge's clock."""
 
     speedup: float
     interval: tuple[float, float]
@@ -44,20 +44,21 @@ def compare(
     process_us: float = 0.0,
     open_us: float = 0.0,
 ) -> Comparison:
-    """processes: for each fresh candidate process its (baseline, candidate) times in microseconds.
-    Nothing is dropped. baselines: how many baseline processes stood beside them, where that is
-    known and fewer than there are of them; 0 otherwise. process_us: by how much equal processes are
-    known to differ (standard deviation). margin: how far above 1 the lower bound must lie to be
-    called faster (and its inverse for slower). open_us: by how much a candidate's call may be
-    longer than its figure without the judge's clock showing it: whose advantage lies within it is
-    not called faster.
+    """Compare paired times and reach a verdict.
 
-    The interval holds two: a bootstrap of the median that draws processes first and pairs within
-    them, and Student's of the processes' medians. The first knows how pairs scatter; three
-    processes are too few for it to know how processes differ (where memory lies decides some per
-    cent of a small kernel), which the second takes from their number. They may agree by luck, so it
-    takes no less than process_us for their spread. Of a single process nobody knows: its interval
-    is wider by ONE_PROCESS."""
+    processes: for each fresh candidate process its (baseline, candidate) times in microseconds; all
+    are used. margin: how far above 1 the lower bound must lie for "faster" (its inverse for
+    "slower"). baselines: the number of baseline processes, where it is known and smaller than that
+    of candidate processes; 0 otherwise. process_us: the known standard deviation between equal
+    processes. open_us: by how much a candidate's call may be longer than its figure without the
+    judge's clock showing it; an advantage within it is not called faster.
+
+    The interval covers two others: a bootstrap of the median that draws processes first and pairs
+    within them, and Student's interval of the processes' medians. The first describes the scatter
+    of pairs, but three processes are too few for it to show how processes differ (memory addresses
+    alone change a small kernel by some per cent); the second accounts for their number. Since
+    processes may agree by luck, their spread counts as at least process_us. For a single process
+    the spread is unknown, so its interval is widened by ONE_PROCESS."""
     ratios = [[math.log(b / c) for b, c in pairs] for pairs in processes if pairs]
     pooled = [r for process in ratios for r in process]
     low, high = _interval(ratios, rng)
@@ -85,20 +86,20 @@ def compare(
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which that share of them lies."""
+    """Return the value below which that share of the values lies."""
     return sorted(values)[int(share * (len(values) - 1))]
 
 
 def difference(larger: Sequence[float], smaller: Sequence[float]) -> float:
-    """Of the medians."""
+    """Return the difference of the medians."""
     return float(median(larger) - median(smaller))
 
 
 def least_difference(
     larger: Sequence[float], smaller: Sequence[float], share: float = 0.25
 ) -> float:
-    """The lower end of the 95 % bootstrap interval of the difference of two quantiles; the same for
-    equal values."""
+    """Return the lower end of the 95 % bootstrap interval of the difference of two quantiles.
+    Deterministic for equal values."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
@@ -116,8 +117,8 @@ def least_difference(
 
 
 def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[float, float]:
-    """95 % percentile bootstrap of the median; hierarchical: processes are drawn first, then pairs
-    within each."""
+    """Return the 95 % percentile bootstrap interval of the median. Hierarchical: processes are
+    drawn first, then pairs within each."""
     import torch
 
     generator = torch.Generator().manual_seed(rng.getrandbits(63))
@@ -142,9 +143,10 @@ def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[fl
 def _between(
     ratios: Sequence[Sequence[float]], rng: random.Random, baselines: int, least: float
 ) -> tuple[float, float]:
-    """Mean of the processes' medians, whose variance is `least` at least, and half of its 95 %
-    interval. One or a few baseline processes are as many draws of what makes processes differ: that
-    part, without the noise inside them, shrinks with their number alone."""
+    """Return the mean of the processes' medians and half of its 95 % interval. least: the least
+    variance of the medians. A few baseline processes are only as many draws of the differences
+    between processes: this part of the variance, without the noise inside processes, shrinks only
+    with their number."""
     medians = [median(process) for process in ratios]
     count, spread = len(medians), max(least, variance(medians))
     uncertain = spread / count
@@ -157,8 +159,8 @@ def _between(
 
 
 def _student(freedom: int) -> float:
-    """Beyond the table: Cornish and Fisher's expansion (Abramowitz and Stegun 26.7.5), off by 0.002
-    at most."""
+    """Return the 97.5 % quantile of Student's t. Beyond the table by Cornish and Fisher's expansion
+    (Abramowitz and Stegun 26.7.5), with an error of at most 0.002."""
     if freedom <= len(STUDENT):
         return STUDENT[freedom - 1]
     z = NORMAL

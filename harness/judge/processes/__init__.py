@@ -1,2 +1,2 @@
-"""The life of workers: fork servers, starting and confining, deadlines, how one ends, the build
-service, and what an untrusted process says, taken apart with suspicion."""
+"""The processes of workers: fork servers, start and confinement, deadlines, endings, the build
+service, and the parsing of what untrusted processes report."""

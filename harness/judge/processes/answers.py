@@ -1,5 +1,5 @@
-"""What an untrusted process says, taken apart with suspicion: nonsense is a finding about the
-process, never the judge's own trouble."""
+"""Parses the answers of untrusted processes. An invalid answer is a finding about the process,
+never an error of the judge."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from ...wire.launches import KERNELS, Captured
 from ...workers import dataflow
 from ..errors import Interfered
 
-DEEPEST = 100  # levels of an answer; inputs of a task may be nested, and nobody nests them so
-LARGEST = 1 << 60  # of a figure: nanoseconds of 36 years
+DEEPEST = 100  # levels of an answer; inputs of a task may be nested, but not this deeply
+LARGEST = 1 << 60  # the largest figure: 36 years in nanoseconds
 MOST_BODIES, MOST_CALLED = 100, 200  # loops of a library; functions of a candidate
-MOST_COUNT = 1 << 31  # of what a kernel has: threads, bytes, launches
+MOST_COUNT = 1 << 31  # the limit on a kernel's figures: threads, bytes, launches
 _OPERATOR = ("name", "reads", "axes", "extent")
 _AXES = ("", "all", "last", "inner", "mixed")
 _KINDS = ("ptx", "sass", "amdgcn")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENDLESS = re.compile(
     r"\b(?:REG|STACK|LOCAL|SHARED):\d{10}|_(?:count|size):\s+\d{10}"
-)  # figures that architectures read in texts
+)  # too long figures in texts that the architectures parse
 
 
 def printable(text: str) -> str:
-    """Without control characters, which could steer a terminal, and without halves of surrogate
-    pairs, which nobody can encode."""
+    """Replace control characters, which could control a terminal, and halves of surrogate pairs,
+    which cannot be encoded."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def parse(text: str | bytes) -> Any:
-    """JSON. Raises Interfered for anything else, and for what is nested too deeply to be
-    handled."""
+    """Parse JSON. Raises Interfered for anything else, and for values nested too deeply."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Interfered(f"what it says is not JSON: {str(error)[:200]}") from error
+        raise Interfered(f"its answer is not JSON: {str(error)[:200]}") from error
     level: list[Any] = [value]
     for _ in range(DEEPEST):
         level = [
@@ -49,19 +48,18 @@ def parse(text: str | bytes) -> Any:
         ]
         if not level:
             return value
-    raise Interfered(f"what it says is nested more than {DEEPEST} levels deep")
+    raise Interfered(f"its answer is nested more than {DEEPEST} levels deep")
 
 
 def check_range(figures: tuple[int, ...]) -> None:
-    """Raises Interfered: times, counts and sizes are never negative, nor longer than anybody has
-    waited."""
+    """Raise Interfered for times, counts and sizes that are negative or impossibly large."""
     if bad := [f for f in figures if not 0 <= f <= LARGEST]:
-        raise Interfered(f"a figure of {bad[0]} beside a reply")
+        raise Interfered(f"a reply with the figure {bad[0]}")
 
 
 def read_counts(reply: Any) -> dict[str, tuple[int, int, int]]:
-    """What the candidate's process says of the framework's operators: calls, elements, nanoseconds
-    by name. Anything else is left out."""
+    """Return the candidate process's counts of the framework's operators: calls, elements,
+    nanoseconds by name. Invalid entries are left out."""
     return {
         printable(name)[:200]: (entry[0], entry[1], entry[2])
         for name, entry in (reply.items() if isinstance(reply, dict) else ())
@@ -72,12 +70,12 @@ def read_counts(reply: Any) -> dict[str, tuple[int, int, int]]:
 
 
 def read_graph(reply: Any) -> tuple[tuple[Operator, ...], str]:
-    """What a task's process says of its graph, or why there is none."""
+    """Return the graph that a task's process reports, or why there is none."""
     rows, problem = (
         (reply.get("graph"), reply.get("problem")) if isinstance(reply, dict) else (None, "")
     )
     if problem or not isinstance(rows, list) or len(rows) > dataflow.MOST:
-        return (), printable(str(problem or "no list of operators was told"))[:300]
+        return (), printable(str(problem or "no list of operators was reported"))[:300]
     try:
         operators = tuple(
             from_json(Operator, dict(zip(_OPERATOR, row, strict=True))) for row in rows
@@ -89,18 +87,18 @@ def read_graph(reply: Any) -> tuple[tuple[Operator, ...], str]:
         for o in operators
     )
     good &= all(-2 <= read < place for place, o in enumerate(operators) for read in o.reads)
-    return (operators, "") if good else ((), "an operator's figures cannot be")
+    return (operators, "") if good else ((), "an operator's figures are impossible")
 
 
 def read_kernels(data: bytes) -> list[Captured]:
-    """The kernels that a candidate's process says it launched. Raises Interfered."""
+    """Return the kernels that a candidate's process reports as launched. Raises Interfered."""
     entries = parse(data)
     if not isinstance(entries, list) or len(entries) > KERNELS:
-        raise Interfered(f"what it says it compiled is not a list of at most {KERNELS} kernels")
+        raise Interfered(f"its report of kernels is not a list of at most {KERNELS} kernels")
     try:
         kernels = [from_json(Captured, _clean(entry)) for entry in entries]
     except CodecError as error:
-        raise Interfered(f"what it says it compiled cannot be read: {str(error)[:200]}") from error
+        raise Interfered(f"its report of kernels cannot be read: {str(error)[:200]}") from error
     for kernel in kernels:
         figures = (
             kernel.num_warps, kernel.num_stages, kernel.num_ctas, kernel.shared, kernel.tensor,
@@ -116,19 +114,19 @@ def read_kernels(data: bytes) -> list[Captured]:
             or any(_ENDLESS.search(text) for text in texts)
         ):
             raise Interfered(
-                f"what it says of the kernel {kernel.name[:100]!r} cannot be: sizes, or kinds of "
+                f"its report of the kernel {kernel.name[:100]!r} has impossible sizes or kinds of "
                 "text"
             )
     return kernels
 
 
 def read_inside(listing: str) -> Inside:
-    """What the compiler's process says is inside a library. Raises Interfered."""
+    """Return the compiler process's analysis of a library. Raises Interfered."""
     report = parse(listing)
     try:
         library = from_json(Inside, _clean(report))
     except CodecError as error:
-        raise Interfered(f"what it says is inside cannot be read: {str(error)[:200]}") from error
+        raise Interfered(f"its analysis of the code cannot be read: {str(error)[:200]}") from error
     bodies = [body for function in library.functions.values() for body in function.bodies]
     figures = [
         f
@@ -136,13 +134,13 @@ def read_inside(listing: str) -> Inside:
         for f in (b.line, b.bits, b.lanes, b.cycles or 0.0, *b.facts.values(), *b.pressure.values())
     ]
     if len(bodies) > MOST_BODIES or not all(-1 <= f < MOST_COUNT for f in figures):
-        raise Interfered("what it says is inside cannot be: counts, or how many loops")
+        raise Interfered("its analysis of the code has impossible counts, or too many loops")
     return library
 
 
 def read_calls(reply: Any) -> dict[str, dict[str, int]]:
-    """What the candidate's process says it called: by identity of the build and name of the
-    function. Anything else is left out."""
+    """Return the calls that the candidate's process reports, by identity of the build and name of
+    the function. Invalid entries are left out."""
     counts: dict[str, dict[str, int]] = {}
     for entry in reply[:MOST_CALLED] if isinstance(reply, list) else ():
         if (

@@ -1,8 +1,8 @@
-"""The level for machines whose kernel denies namespaces to us and grants them to bubblewrap: a
-whole fork server lives inside.
+"""The isolation level for machines whose kernel denies namespaces to the judge but grants them to
+bubblewrap: a whole fork server runs inside.
 
-What that hides (files, network, other processes) is hidden from every worker forked there; from
-each other they are kept by landlock.
+Bubblewrap hides files, network and other processes from every worker forked there; landlock
+isolates these workers from each other.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ...sandbox import confine
 from .freezing import descendants
 
 MISSING = (
-    "the program bwrap is not here; on machines without the level above install bubblewrap "
+    "the program bwrap is not installed; on machines without a stronger level install bubblewrap "
     "(Debian: apt-get install bubblewrap)"
 )
 
 
 def program() -> str | None:
-    """Path of bwrap, None without it."""
+    """Return the path of bwrap, None without it."""
     return shutil.which("bwrap")
 
 
 def wrapper(readable: Sequence[str], writable: Sequence[str], devices: Sequence[str]) -> list[str]:
-    """What stands before a command so that it runs inside: it sees the system, `readable` and
-    `writable` paths, and ends with us."""
+    """Return the prefix of a command that runs inside bubblewrap. The command sees the system and
+    the `readable` and `writable` paths, and ends with this process."""
     command = [
         program() or "bwrap",
         "--unshare-all",
@@ -50,8 +50,8 @@ def wrapper(readable: Sequence[str], writable: Sequence[str], devices: Sequence[
 
 
 def outer_pid(server: int, inner: int) -> int:
-    """The process that a fork server inside knows as `inner`, as it is known here; 0 if it is gone.
-    server: the pid of bwrap."""
+    """Return this process's id for the process that a fork server inside knows as `inner`; 0 if it
+    is gone. server: the pid of bwrap."""
     for pid in descendants(server):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as file:
             names = next((line.split()[1:] for line in file if line.startswith("NSpid:")), [])
@@ -61,8 +61,8 @@ def outer_pid(server: int, inner: int) -> int:
 
 
 def folders(*paths: str) -> tuple[str, ...]:
-    """Those that were given, made where they are missing: nothing can be bound that is not
-    there."""
+    """Return the non-empty paths, created where they are missing: only existing folders can be
+    bound."""
     names = [path for path in paths if path]
     for path in names:
         os.makedirs(path, exist_ok=True)

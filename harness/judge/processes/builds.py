@@ -1,12 +1,12 @@
-"""The build service: compiles what a candidate asks for, in a confined process, and keeps the
-result for equal orders of this evaluation.
+"""The build service: compiles a candidate's orders in a confined process, and keeps the results for
+equal orders in this evaluation.
 
-What is kept is written by the judge only. A worker receives a sealed copy in memory, never a path.
-A build that is there at once was ordered before, which is one bit for whoever asks. So the process
-that is checked always finds nothing built, or it would count its evaluations; all that are timed
-find everything built that the checked one has ordered; and whoever orders anything else there is
-ended, so that a question costs the evaluation. What an order comes to must not depend on when it
-is made: one that a limit ends ends the process as well.
+Only the judge writes the kept results. A worker receives a sealed copy in memory, never a path. A
+build that is available at once was ordered before, which tells the candidate one bit. So the
+checked process never finds anything built, since it could otherwise count its evaluations. All
+timed processes find everything built that the checked one ordered, and are ended if they order
+anything else, so that asking costs the evaluation. The result of an order must not depend on the
+time at which it is made: an order that exceeds a limit ends the process as well.
 """
 
 from __future__ import annotations
@@ -34,25 +34,24 @@ from .reaper import Reaper
 from .worker import BuildHandler
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
-MOST_ORDERS = 100  # of one process
-# of as long as one may take, in one evaluation: a candidate waits for its builds, and its deadlines
-# with it
+MOST_ORDERS = 100  # orders of one process
+# the limit on all builds of an evaluation, as a multiple of the time for one: a candidate's
+# deadlines are extended while it waits for builds
 MOST_BUILDS = 10
-# of flags, defines and names together: they cross in one packet
+# limits on flags, defines and names together, which are sent in one packet
 _ORDER_CHARS, _ORDER_TEXTS = 16_000, 200
 LATE = (
-    "a build was ordered for the first time in a process that is timed; load what you need when "
-    "the module is loaded or in the first calls. A process that is timed gets what the one before "
-    "it, which was checked, has ordered with the same text, flags and defines; it is ended by "
-    "anything else that it orders"
+    "a build was ordered for the first time in a timed process; build what you need when the "
+    "module is loaded or in the first calls. A timed process gets the builds that the checked "
+    "process before it ordered with the same text, flags and defines; any other order ends it"
 )
 
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """One build a candidate asked for. missing: what compiles the language is not installed.
-    refused: it was no order for a compiler. identity: equal for equal builds. reply: what the
-    candidate's process was told of one that failed."""
+    """One build that a candidate ordered. missing: the language's compiler is not installed.
+    refused: the order was invalid. identity: equal for equal builds. reply: what the candidate's
+    process was told about a failure."""
 
     ok: bool
     cached: bool
@@ -69,13 +68,13 @@ class BuildRecord:
 
     @property
     def on_host(self) -> bool:
-        """Whether it is a library of host code, and not a GPU's binary."""
+        """Whether it is a library of host code and not a GPU binary."""
         return COMPILERS[self.language].on_host
 
 
 @dataclass(frozen=True)
 class _Build:
-    """What came of an order, and where the binary is."""
+    """The result of an order, and the path of the binary."""
 
     record: BuildRecord
     path: Path
@@ -83,18 +82,18 @@ class _Build:
 
 @dataclass(frozen=True)
 class EvaluationBuilds:
-    """What came of each order of an evaluation, by digest: the record, and the binary. size: bytes
-    of it all."""
+    """The results of an evaluation's orders by digest: record and binary. size: their bytes
+    together."""
 
     orders: Mapping[str, tuple[BuildRecord, bytes]]
     size: int
 
 
 class BuildService:
-    """What one candidate has compiled in one evaluation: `records`. Not thread-safe. Close it when
-    the evaluation ends."""
+    """The builds of one candidate in one evaluation (`records`). Not thread-safe. Close it when the
+    evaluation ends."""
 
-    spent_s: float = 0.0  # by compilers
+    spent_s: float = 0.0  # seconds that compilers took
 
     def __init__(
         self,
@@ -120,14 +119,14 @@ class BuildService:
         self.records: list[BuildRecord] = []
 
     def close(self) -> None:
-        """Remove what was kept."""
+        """Remove the kept results."""
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def desk(self) -> BuildHandler:
-        """What takes the orders of one process, which are bounded. The first process is the one
-        that is checked, or only compiles; later ones get what it has ordered, and so do all after
-        `take_over`."""
+        """Return a handler for the orders of one process, whose number is limited. The first
+        process is checked, or only compiles; later ones get only what it has ordered. After
+        `take_over` this applies to all processes."""
         orders, fixed = 0, self._settled
         self._settled = True
 
@@ -137,8 +136,8 @@ class BuildService:
             if orders > MOST_ORDERS:
                 raise self._end_order(
                     f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer "
-                    "sources, build each once when the module is loaded, and keep what load_cpp "
-                    "and load_cuda return"
+                    "sources, build each once when the module is loaded, and keep the results of "
+                    "load_cpp and load_cuda"
                 )
             before = self.spent_s
             answer, fds = self.handle(request, fixed=fixed)
@@ -147,8 +146,8 @@ class BuildService:
         return handle
 
     def hand_over(self, most: int) -> EvaluationBuilds | None:
-        """What was ordered so far, for another evaluation of the same text in which nothing is
-        checked; None where it has more bytes than that. Facts about binaries are left out."""
+        """Return the orders so far, for another evaluation of the same text in which nothing is
+        checked; None if they have more than `most` bytes. Facts about binaries are left out."""
         orders, size = {}, 0
         for digest, build in self._builds.items():
             facts = Product(symbols=build.record.product.symbols)
@@ -161,7 +160,7 @@ class BuildService:
         return EvaluationBuilds(orders, size)
 
     def take_over(self, builds: EvaluationBuilds) -> None:
-        """Serve these orders, and no other one."""
+        """Serve only these orders from now on."""
         self._settled = True
         for digest, (record, binary) in builds.orders.items():
             build = self._builds[digest] = _Build(record, self._path(digest))
@@ -169,19 +168,19 @@ class BuildService:
                 build.path.write_bytes(binary)
 
     def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
-        """Answer one request of a worker, a native.BuildOrder: {"symbols", "identity"} with a
-        descriptor, or {"error": text}. fixed: only with what was ordered before in this evaluation.
-        Raises Interfered for what `harness.native` never sends, OrderEnds for what is answered to
-        nobody."""
+        """Answer one request of a worker, a native.BuildOrder, with {"symbols", "identity"} and a
+        descriptor, or with {"error": text}. fixed: serve only orders that were made before in this
+        evaluation. Raises Interfered for requests that `harness.native` never sends, OrderEnds for
+        orders that end the process."""
         if not isinstance(request, dict) or set(request) != {
             f.name for f in fields(native.BuildOrder)
         }:
-            raise Interfered("what it wants built is not an order for the build service")
+            raise Interfered("its request is not an order for the build service")
         try:
             order = from_json(native.BuildOrder, request)
             refusal = _refusal(order)
         except CodecError as error:
-            refusal = printable(f"what a build is asked with has to be text: {error}")
+            refusal = printable(f"the fields of a build order must be text: {error}")
         if refusal:
             return self._refuse(refusal)
         digest = self._compilers[order.language].digest(order)
@@ -193,7 +192,7 @@ class BuildService:
         else:
             build = self._builds[digest] = self._order(order, digest)
             self.records.append(build.record)
-        if build.record.timed_out:  # by what else was ordered, or by how busy the machine was
+        if build.record.timed_out:  # depends on other orders and on the machine's load
             raise OrderEnds(build.record.reply)
         if not build.record.ok:
             return {"error": build.record.reply}, []
@@ -210,8 +209,8 @@ class BuildService:
         return {"error": reply}, []
 
     def _order(self, order: native.BuildOrder, digest: str) -> _Build:
-        """The first order of its kind in this evaluation. A failure is kept as well: later
-        processes find what the first one found."""
+        """Build the first order of its kind in this evaluation. A failure is kept as well, so that
+        later processes get the same result."""
         record = BuildRecord(
             True, False, 0.0, "", order.flags, language=order.language, identity=digest
         )
@@ -246,9 +245,9 @@ class BuildService:
     def _compile(self, path: Path, order: native.BuildOrder) -> Product:
         if self.spent_s > MOST_BUILDS * self._seconds:
             raise BuildFailed(
-                f"compilers have worked on this candidate for {self.spent_s:.0f} s, and "
-                f"{MOST_BUILDS * self._seconds:.0f} s are the limit of all builds of an "
-                "evaluation together; build less, or with fewer templates and lower optimization",
+                f"compilers have worked on this candidate for {self.spent_s:.0f} s; the limit for "
+                f"all builds of an evaluation together is {MOST_BUILDS * self._seconds:.0f} s. "
+                "Build less, or with fewer templates and lower optimization",
                 timed_out=True,
             )
         started = time.monotonic()
@@ -295,42 +294,39 @@ class BuildService:
 
 
 def _within(size: int, most: int) -> int:
-    """A size that the compiler's process reported. Raises Interfered."""
+    """Check a size that the compiler's process reported. Raises Interfered."""
     if not 0 <= size <= most:
         raise Interfered(f"it reported a file of {size} bytes")
     return size
 
 
 def _fit_packet(text: str) -> str:
-    """As much of it as a packet takes, however its characters are written there."""
+    """Shorten a text until its JSON form fits into a packet."""
     while len(json.dumps(text)) > frames.MAX_PACKET // 2:
         text = text[: len(text) // 2]
     return text
 
 
 def _refusal(order: native.BuildOrder) -> str:
-    """Why an order is not one for a compiler, "" for a good one."""
+    """Return why an order is invalid, "" for a valid one."""
     if (line := _not_unicode(order.source)) is not None:
         return (
-            f"line {line} of the native source is not valid Unicode: it holds half of a surrogate "
-            "pair (\\ud800 to \\udfff), which no file can. Write the character itself, or \\U and "
-            "its eight digits"
+            f"line {line} of the native source is not valid Unicode: it contains half of a "
+            "surrogate pair (\\ud800 to \\udfff). Write the character itself, or \\U and its eight "
+            "digits"
         )
     if any(
         _not_unicode(text) is not None
         for text in (*order.flags, *order.names, order.language, order.architecture)
     ):
-        return (
-            "a flag, a define or the name of a kernel is not valid Unicode; write them in plain "
-            "letters"
-        )
+        return "a flag, a define or the name of a kernel is not valid Unicode; use plain letters"
     if (
         sum(map(len, (*order.flags, *order.names))) > _ORDER_CHARS
         or len(order.flags) + len(order.names) > _ORDER_TEXTS
     ):
         return (
-            f"flags, defines and names of kernels are {_ORDER_TEXTS} at most, with {_ORDER_CHARS} "
-            "characters; put the rest into the source"
+            f"at most {_ORDER_TEXTS} flags, defines and names of kernels are accepted, with "
+            f"{_ORDER_CHARS} characters in all; put the rest into the source"
         )
     if order.language not in COMPILERS:
         there = " and ".join(COMPILERS)
@@ -341,7 +337,7 @@ def _refusal(order: native.BuildOrder) -> str:
 
 
 def _not_unicode(text: str) -> int | None:
-    """The first line, from 1, that cannot be encoded."""
+    """Return the first line, from 1, that cannot be encoded; None if there is none."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

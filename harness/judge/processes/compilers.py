@@ -1,5 +1,5 @@
-"""The compilers of the build service: for each language of native code what compiles it here, how
-an order is put to the confined process, and what comes of it."""
+"""The compilers of the build service, one per language of native code: how an order is given to the
+confined process, and how its result is read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
 
 @dataclass(frozen=True)
 class Product:
-    """What came of one build besides the binary. inside: of a CPU library. symbols: of the names
-    that were ordered. kernels: of a GPU's binary, by symbol."""
+    """The results of a build besides the binary. inside: the analysis of a CPU library. symbols: by
+    the names in the order. kernels: listings of a GPU binary, by symbol."""
 
     inside: Inside = field(default_factory=Inside)
     symbols: dict[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Product:
 
 
 class BuildFailed(Exception):
-    """No binary came of an order. missing: what compiles the language is not installed."""
+    """An order produced no binary. missing: the language's compiler is not installed."""
 
     def __init__(self, log: str, *, timed_out: bool = False, missing: bool = False) -> None:
         super().__init__(log)
@@ -42,8 +42,8 @@ class BuildFailed(Exception):
 
 
 class Compiler(ABC):
-    """What compiles one language on this machine. on_host: what it makes runs on the host.
-    folders: what its process may read besides. version: "" where there is none."""
+    """The compiler of one language on this machine. on_host: its results run on the host. folders:
+    additional folders that its process may read. version: "" if it is not installed."""
 
     on_host: bool
     version: str
@@ -53,40 +53,40 @@ class Compiler(ABC):
     def compile(
         self, worker: Worker, fds: list[int], order: native.BuildOrder, seconds: float
     ) -> CompileResult:
-        """Tell a confined process to compile, with what this machine has. fds: of the text, the
-        binary and the listing. Raises BuildFailed where nothing compiles the language."""
+        """Let a confined process compile an order. fds: of the text, the binary and the listing.
+        Raises BuildFailed where there is no compiler."""
 
     @abstractmethod
     def read_listing(self, listing: str) -> Product:
-        """What the process reported of a binary. Raises ValueError, RecursionError and
+        """Parse the process's report about a binary. Raises ValueError, RecursionError and
         Interfered."""
 
     @abstractmethod
     def own_flags(self) -> list[object]:
-        """What else decides about a binary besides order and version."""
+        """Return what determines a binary besides order and version."""
 
     @staticmethod
     def refusal(order: native.BuildOrder) -> str:
-        """Why an order is not one for this compiler, "" for a good one."""
+        """Return why an order is invalid for this compiler, "" for a valid one."""
         return ""
 
     def digest(self, order: native.BuildOrder) -> str:
-        """Equal for equal builds."""
+        """Return a digest that is equal for equal builds."""
         text = json.dumps([to_json(order), self.version, self.own_flags()])
         return hashlib.sha256(text.encode()).hexdigest()[:40]
 
     def product(self, listing: str) -> Product:
-        """As `read_listing`; raises BuildFailed."""
+        """Parse the report as `read_listing` does. Raises BuildFailed."""
         try:
             build_product = self.read_listing(listing)
         except (ValueError, RecursionError, Interfered) as error:
             raise BuildFailed(
-                f"the compiler's process reported what cannot be read: {error}"
+                f"the report of the compiler's process cannot be read: {error}"
             ) from error
         if len(json.dumps(build_product.symbols)) > frames.MAX_PACKET // 2:
             raise BuildFailed(
-                "the mangled names of the kernels are too long to be handed over; give them "
-                "shorter types, or fewer in one build"
+                "the mangled names of the kernels are too long to be sent; use shorter types, or "
+                "fewer kernels in one build"
             )
         return build_product
 
@@ -163,14 +163,14 @@ class CudaCompiler(Compiler):
     def refusal(order: native.BuildOrder) -> str:
         if _ARCHITECTURE.fullmatch(order.architecture):
             return ""
-        return f"{order.architecture!r} is no architecture of a GPU; they look like sm_90a"
+        return f"{order.architecture!r} is not an architecture of a GPU, such as sm_90a"
 
 
 COMPILERS: dict[str, type[Compiler]] = {"cpp": CppCompiler, "cuda": CudaCompiler}
 
 
 def compiler_version(compiler: str | None) -> str:
-    """The first line of `--version`, "none" without a compiler."""
+    """Return the first line of `--version`, "none" without a compiler."""
     if compiler is None:
         return "none"
     process = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
@@ -181,7 +181,7 @@ def _result(worker: Worker, reply: frames.Reply) -> CompileResult:
     try:
         return from_json(CompileResult, worker.data(reply))
     except CodecError as error:
-        raise Interfered(f"it reported what cannot be read: {error}") from error
+        raise Interfered(f"its report cannot be read: {error}") from error
 
 
 def _cpu_flags() -> str:

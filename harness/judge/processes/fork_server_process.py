@@ -1,5 +1,4 @@
-"""The process from which workers are forked, as the judge starts and asks it: see
-`workers.fork_server`."""
+"""The judge's side of the process from which workers are forked, see `workers.fork_server`."""
 
 from __future__ import annotations
 
@@ -26,24 +25,24 @@ from .freezing import parent_of
 from .worker import LOG_BYTES, Sharing, Worker
 from .worker_status import read_first_line
 
-# Workers of a judge that runs as root become users in namespaces, each somebody else: the limit on
-# processes counts all of a user's, threads included. A candidate that starts as many as it may
-# would leave another one of the same comparison none, and a fork bomb under one judge would starve
-# the others. systemd keeps these numbers for users that come and go.
+# Workers of a judge that runs as root become users in namespaces, each a different one, because the
+# process limit counts all processes and threads of a user. Otherwise a candidate that starts as
+# many as it may would leave none to another one of the same comparison, and a fork bomb under one
+# judge would starve the others. systemd reserves these numbers for dynamic users.
 FIRST_USER, USERS = 61184, 4336
-# in no order, which would tell a candidate how many were started before it
+# in random order, so that the number does not tell a candidate how many were started before it
 _user_numbers = itertools.cycle(
     random.SystemRandom().sample(range(FIRST_USER, FIRST_USER + USERS), USERS)
 )
 
 
 class ForkServer:
-    """Starts confined workers in about 20 ms each. Restarted by itself when it died.
+    """Starts confined workers in about 20 ms each. Restarts itself after it died.
 
-    allocation: under the allocator policy of every comparison; False for the allocator's defaults.
-    compiled: folder in which inductor has compiled, or will compile, what all tasks need; "" where
-    none will compile C++. wrapper: what stands before the command (see bubblewrap). sharing: of the
-    device that its workers work on."""
+    allocation: use the allocator policy of every comparison; False for the allocator's defaults.
+    compiled: the folder in which inductor has compiled, or will compile, what all tasks need; "" if
+    no task compiles C++. wrapper: the prefix of the command (see bubblewrap). sharing: the shared
+    lock of its workers' device."""
 
     def __init__(
         self,
@@ -64,12 +63,11 @@ class ForkServer:
         self._lock = threading.Lock()
 
     def launch(self) -> None:
-        """Start the process if it is not running, without waiting until it has imported
-        everything."""
+        """Start the process if it is not running, without waiting for its imports."""
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        # closed with this from now on, whatever fails
+        # from now on `close` closes it, whatever fails
         self._sock, server_end = frames.pair()
         self._sock.settimeout(120)
         self._ready = False
@@ -95,8 +93,7 @@ class ForkServer:
             )
 
     def start(self) -> None:
-        """Start the process if it is not running, and wait for it. Raises WorkerDied with what it
-        printed."""
+        """Start the process if it is not running, and wait until it is ready. Raises WorkerDied."""
         self.launch()
         if self._ready:
             return
@@ -109,7 +106,7 @@ class ForkServer:
         self.tasks, self._ready = int(ready["tasks"]), True
 
     def worker(self, kind: str, rules: Confinement, scratch: str = "") -> Worker:
-        """A new confined worker, for any thread. Raises Refused if the level cannot be entered."""
+        """Start a confined worker; for any thread. Raises Refused if the level is not available."""
         with self._lock:
             for attempt in (1, 2):
                 self.start()
@@ -124,7 +121,7 @@ class ForkServer:
     def _worker(self, kind: str, rules: Confinement, scratch: str) -> Worker:
         if (sock := self._sock) is None:  # closed by another thread
             raise frames.WorkerGone("closed")
-        # for_worker: what the worker's object closes, passed_on: what is closed here in any case
+        # for_worker: closed by the Worker object, passed_on: closed here in any case
         with contextlib.ExitStack() as for_worker, contextlib.ExitStack() as passed_on:
             judge_end, worker_end = frames.pair()
             for_worker.enter_context(judge_end)
@@ -166,8 +163,8 @@ class ForkServer:
         )  # fmt: skip
 
     def _find_processes(self, first: str, rules: Confinement) -> tuple[int, int]:
-        """The pid of the process whose death ends a worker, and of that below which all of it is,
-        from the first line of its status. Raises Refused."""
+        """Return the pid of the process whose end ends a worker, and the pid of the process below
+        which all its processes are, from the first line of its status. Raises Refused."""
         if not first.startswith("P "):
             raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
         pid = int(first[2:])
@@ -191,5 +188,6 @@ class ForkServer:
 
 
 def next_user() -> int:
-    """A user that no other living worker of this judge is, and hardly one of another judge."""
+    """Return a user id that no other live worker of this judge has, and hardly one of another
+    judge."""
     return next(_user_numbers)

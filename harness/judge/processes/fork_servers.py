@@ -1,4 +1,4 @@
-"""The fork servers of a machine: one for each set of libraries that workers need from the start."""
+"""The fork servers of a machine, one for each set of libraries that workers need preloaded."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from . import bubblewrap
 from .fork_server_process import ForkServer
 from .worker import Sharing
 
-# in bubblewrap, where every task's folder has its own: more than the tasks that a judge holds open
+# servers in bubblewrap, where each task folder needs its own: more than a judge keeps tasks open
 MOST_ALIKE = 4
 _PACKAGES = ("site-packages", "dist-packages")
 
 
 class Servers:
-    """Each is started when it is first needed, inside bubblewrap where that is the level. `scratch`
-    is a private folder for the levels without a mount namespace of each worker's own. sharing: of a
-    family's device, None for the host."""
+    """The fork servers, each started when it is first needed, inside bubblewrap at that level.
+    scratch: a private folder for the levels where workers have no mount namespace of their own.
+    sharing: returns the shared lock of a family's device, None for the host."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class Servers:
         self._servers: dict[tuple[str, ...], ForkServer] = {}
 
     def bare(self, level: IsolationLevel) -> ForkServer:
-        """One without any library."""
+        """Return a server without any library."""
         return self._server("bare", level, [], cpu, {})
 
     def candidates(
         self, family: DeviceFamily, level: IsolationLevel, readable: tuple[str, ...] = ()
     ) -> ForkServer:
-        """For candidates on a device family, and for tasks that are not timed. readable: what these
-        may see besides."""
+        """Return the server for candidates on a device family, and for tasks that are not timed.
+        readable: additional paths for such a task."""
         return self._server(
             family.NAME, level, family.preload(), family, self._variables(family), readable
         )
@@ -57,8 +57,8 @@ class Servers:
         *,
         allocation: bool = True,
     ) -> ForkServer:
-        """For tasks that are timed, and the candidates beside them. readable: what such a task may
-        see besides. allocation: see ForkServer."""
+        """Return the server for timed tasks and the candidates timed against them. readable:
+        additional paths for such a task. allocation: see ForkServer."""
         return self._server(
             f"tasks on {family.NAME}{'' if allocation else ', default allocation'}",
             level,
@@ -71,8 +71,8 @@ class Servers:
         )
 
     def triton(self, level: IsolationLevel, *, interpret: bool) -> ForkServer:
-        """One that holds Triton's interpreter, or its compilers: which of both is settled when
-        triton is imported."""
+        """Return a server with Triton's interpreter, or with its compilers; importing triton
+        decides which."""
         more = "triton.runtime.interpreter" if interpret else "triton.compiler"
         environment = {"TRITON_INTERPRET": "1"} if interpret else {}
         name = "interpreter" if interpret else "compilers"
@@ -82,13 +82,13 @@ class Servers:
 
     @property
     def inductor(self) -> str:
-        """Where the fork servers of tasks, which see no task, have compiled what all tasks need.
-        Tasks may read it."""
+        """The folder in which fork servers of tasks, before any task is loaded, have compiled what
+        all tasks need. Tasks may read it."""
         return str((self._cache / "inductor").absolute())
 
     def _variables(self, family: DeviceFamily) -> dict[str, str]:
-        """The family's, and where a fork server itself compiles; workers have folders of their
-        own."""
+        """Return the family's environment variables, and the folder in which a fork server itself
+        compiles; workers have their own folders."""
         folders = (
             {"TRITON_CACHE_DIR": str((self._cache / "triton").absolute())}
             if family.COMPILES_AT_LAUNCH
@@ -114,7 +114,7 @@ class Servers:
         if key not in self._servers and len(alike) >= MOST_ALIKE:
             self._servers.pop(alike[0]).close()
         if key in self._servers:
-            self._servers[key] = self._servers.pop(key)  # the last one that was asked for
+            self._servers[key] = self._servers.pop(key)  # move it to the end, as the latest used
         if key not in self._servers:
             wrapper: list[str] = []
             if inside:
@@ -135,14 +135,14 @@ class Servers:
         return self._servers[key]
 
     def close(self) -> None:
-        """End all of them, and with them their workers."""
-        for server in tuple(self._servers.values()):  # a request that goes on may ask for one more
+        """End all servers and their workers."""
+        for server in tuple(self._servers.values()):  # a running request may still add one
             server.close()
 
 
 @cache
 def readable_paths() -> tuple[str, ...]:
-    """What the interpreter needs: its installation, its libraries, and this harness."""
+    """Return what the interpreter needs: its installation, its libraries, and this harness."""
     paths = {
         sys.prefix,
         sys.base_prefix,
@@ -156,7 +156,7 @@ def readable_paths() -> tuple[str, ...]:
     paths.add(f"{harness_root()}/harness")
     paths |= {p for p in sys.path[1:] if p.endswith(_PACKAGES)}
     for folder in [p for p in paths if p.endswith(_PACKAGES) and os.path.isdir(p)]:
-        # kept elsewhere
+        # packages that are links to another place
         linked = {
             os.path.realpath(entry.path) for entry in os.scandir(folder) if entry.is_symlink()
         }
@@ -167,13 +167,13 @@ def readable_paths() -> tuple[str, ...]:
 
 
 def importable() -> tuple[str, ...]:
-    """Folders from which a task may import besides: also what is installed in place."""
+    """Return the folders of sys.path that a task may import from, such as editable installs."""
     return tuple(p for p in sys.path[1:] if os.path.isdir(p) and not everybodys(p))
 
 
 def everybodys(folder: str) -> bool:
-    """Whether a folder is one in which everything lies: the home, the temporary folders, what is
-    above them."""
+    """Return whether a folder is the home, a temporary folder or above one of these, and so
+    contains much that a task must not see."""
     places = (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm")
     inside = f"{os.path.realpath(folder).rstrip('/')}/"
     return any(f"{os.path.realpath(place)}/".startswith(inside) for place in places)

@@ -1,6 +1,6 @@
-"""Stillness beside what is measured. A candidate is stopped with everything it started while the
-other side of a comparison runs: a helper process or thread that burns the processor, the caches or
-the memory's bandwidth would otherwise slow the baseline. And the judge itself keeps off the timing
+"""Stops processes during measurements. A candidate and everything it started are stopped while the
+other side of a comparison runs: a helper process or thread that uses the processor, the caches or
+the memory bandwidth would otherwise slow the baseline down. The judge itself leaves the timing
 core."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-# a process that forks faster than it is found is bounded by its limit on processes
+# a process that forks faster than it is found is limited by its process limit
 PASSES, PASS_S = 50, 0.0005
-# passes without a pause: a process on another core stops within one or two, and a pause may last
+# passes without a pause: a process on another core stops within one or two, and a pause may take
 # milliseconds
 AT_ONCE = 8
 Turn = Callable[[int], contextlib.AbstractContextManager[None]]
@@ -21,29 +21,29 @@ Turn = Callable[[int], contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def turns(*roots: int) -> Iterator[Turn]:
-    """Nothing below any of the roots runs, but for the one whose turn it is. Each is stopped after
-    its turn, with what it started in it."""
+    """Stop everything below the roots except during the turn of a root. After its turn everything
+    below it is stopped again, including what it has started."""
     stopped: dict[int, set[int]] = {root: set() for root in roots}
 
     @contextlib.contextmanager
     def turn(root: int) -> Iterator[None]:
-        _go_on(stopped[root])
+        go_on(stopped[root])
         try:
             yield
         finally:
-            _stop(root, stopped[root])
+            stop(root, stopped[root])
 
     try:
         for root in roots:
-            _stop(root, stopped[root])
+            stop(root, stopped[root])
         yield turn
     finally:
         for pids in stopped.values():
-            _go_on(pids)
+            go_on(pids)
 
 
-def _stop(root: int, stopped: set[int]) -> None:
-    """Stop what runs below a root, until nothing does; what was stopped is added."""
+def stop(root: int, stopped: set[int]) -> None:
+    """Stop processes below a root until none runs; their ids are added to `stopped`."""
     for number in range(PASSES):
         if number > AT_ONCE:
             time.sleep(PASS_S)
@@ -55,15 +55,15 @@ def _stop(root: int, stopped: set[int]) -> None:
             _signal(pid, signal.SIGSTOP)
 
 
-def _go_on(stopped: set[int]) -> None:
-    """Those that have ended meanwhile are left out."""
+def go_on(stopped: set[int]) -> None:
+    """Resume processes, except those that have ended meanwhile, and empty the set."""
     while stopped:
         _signal(stopped.pop(), signal.SIGCONT)
 
 
 @contextlib.contextmanager
 def aside(cpus: Sequence[int]) -> Iterator[None]:
-    """This thread leaves the cores on which something is timed, where there are others."""
+    """Keep this thread off the timing cores inside the block, if there are others."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, before - set(cpus) or before)
     try:
@@ -73,7 +73,7 @@ def aside(cpus: Sequence[int]) -> Iterator[None]:
 
 
 def descendants(root: int) -> list[int]:
-    """Process ids below `root`, nearest first."""
+    """Return the process ids below `root`, nearest first."""
     pids, new = [], [root]
     while new:
         new = [child for pid in new for child in children(pid)]
@@ -82,13 +82,13 @@ def descendants(root: int) -> list[int]:
 
 
 def parent_of(pid: int) -> int:
-    """The parent's process id, 0 for a process that is gone."""
+    """Return the parent's process id, 0 for a process that is gone."""
     fields = fields_of(pid)
     return int(fields[1]) if fields else 0
 
 
 def children(pid: int) -> list[int]:
-    """Of all its threads."""
+    """Return the child processes of all threads of a process."""
     pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -97,25 +97,25 @@ def children(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a thread of a process runs, or would if it had a core."""
+    """Return whether a thread of a process runs, or would if it had a core."""
     return any(state == "R" for state in _threads(pid))
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is neither stopped nor gone. Its first thread may have stopped or ended
-    while others run on."""
+    """Return whether a process is neither stopped nor gone. Its first thread may have stopped or
+    ended while others run on."""
     return any(state not in "TtZX" for state in _threads(pid))
 
 
 def _threads(pid: int) -> list[str]:
-    """The state of each thread; [] of a process that is gone."""
+    """Return the state of each thread; [] for a process that is gone."""
     with contextlib.suppress(OSError):
         return [_state(f"/proc/{pid}/task/{task}/stat") for task in os.listdir(f"/proc/{pid}/task")]
     return []
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process, or its first thread, has ended."""
+    """Return whether a process, or its first thread, has ended."""
     return _state(f"/proc/{pid}/stat") in "ZX"
 
 
@@ -125,14 +125,14 @@ def _state(path: str) -> str:
 
 
 def fields_of(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name, which may hold anything; [] for a process that
-    is gone."""
+    """Return the fields of /proc/PID/stat after the name, which may contain any characters; [] for
+    a process that is gone."""
     return read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
 
 
 def read(path: str) -> bytes:
-    """Some of these are read between any two bursts: without what Python's own files do besides.
-    b"" for what is gone."""
+    """Read a file of /proc without the overhead of Python's files, since some are read between any
+    two bursts. b"" for a file that is gone."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -1,5 +1,5 @@
-"""Where candidates run: for each pair of target and language the fork server, the kind of worker,
-and what a verdict there means."""
+"""The places where candidates run: for each pair of target and language the fork server, the kind
+of worker, and the meaning of a verdict."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .fork_server_process import ForkServer
 
 INTERPRETER = "verify-only: Triton's interpreter on the CPU, fp32 and fp16"
 COMPILER = "compile-only: Triton compiles every launch of forward, nothing is run"
-TRACER = "compile-only: CUDA C++ is built for it and every launch of forward noted, nothing is run"
-# for a burst of checking calls: the interpreter runs about a thousand program instances a second
+TRACER = "compile-only: CUDA C++ is built, every launch of forward is recorded, nothing is run"
+# for a burst of checking calls: the interpreter runs about a thousand program instances per second
 INTERPRETED_SECONDS = 120.0
 _PROBE = """
 import json, os, sys
@@ -45,10 +45,10 @@ print(json.dumps(report))
 
 @dataclass(frozen=True)
 class Place:
-    """architecture: what kernels are compiled for without being run, "" where they run. worker:
-    kind of worker. device: what programs that ask about a device are told, where there is none.
-    patience_s: the least time for a burst of checking calls. note: why nothing is timed, "" where
-    it is."""
+    """A place where candidates run. architecture: the one that kernels are only compiled for, ""
+    where they run. worker: kind of worker. device: the answers for programs that query a missing
+    device. patience_s: the least time for a burst of checking calls. note: why nothing is timed, ""
+    where candidates are timed."""
 
     target: str
     mode: Mode
@@ -63,8 +63,8 @@ class Place:
 
 @dataclass(frozen=True)
 class TritonSupport:
-    """What this interpreter's Triton can do: `problem` says why it cannot be used at all,
-    `interpreter` why not to verify."""
+    """What this interpreter's Triton can do. problem: why it cannot be used at all. interpreter:
+    why it cannot be used to verify."""
 
     version: str = ""
     numpy: str = ""
@@ -77,7 +77,7 @@ _asking = threading.Lock()
 
 
 def triton_support() -> TritonSupport:
-    """Found out once, by importing it in another process as the workers do: that takes two
+    """Test Triton once, by importing it in another process as the workers do, which takes two
     seconds."""
     with _asking:
         return _ask_triton()
@@ -109,8 +109,8 @@ def _ask_triton() -> TritonSupport:
 
 
 def reports(device: str) -> tuple[TargetReport, ...]:
-    """What Triton and CUDA's compilers add to the targets of a machine. device: the architecture of
-    the GPU that is here ("sm_90"), "" without one."""
+    """Return the targets that Triton and CUDA's compilers add to a machine. device: the
+    architecture of its GPU ("sm_90"), "" without one."""
     triton = triton_support()
     verify = TargetReport(
         "cpu",
@@ -137,8 +137,7 @@ def reports(device: str) -> tuple[TargetReport, ...]:
 
 
 def _cuda_reports(device: str) -> list[TargetReport]:
-    """The architectures for which CUDA C++ can be compiled here; none of them where nothing
-    compiles it."""
+    """Return the architectures for which this machine can compile CUDA C++."""
     version = native.find_toolkit().version
     names = [f"cuda:{a.name}" for a in NVIDIA if a.name != device] if version else []
     return [
@@ -148,7 +147,7 @@ def _cuda_reports(device: str) -> list[TargetReport]:
 
 
 def interpreter(server: ForkServer, environment: Environment) -> Place:
-    """Triton on a CPU. environment: the CPU's."""
+    """Return the place for Triton on a CPU. environment: the CPU's."""
     triton = triton_support()
     facts = {
         **environment.facts,
@@ -165,8 +164,8 @@ def interpreter(server: ForkServer, environment: Environment) -> Place:
         facts=facts,
     )
     architecture = next(a for a in NVIDIA if a.name == "sm_90")
-    # Few multiprocessors: host code that launches one program for each would otherwise keep the
-    # interpreter busy for nothing.
+    # Few multiprocessors, so that host code which launches one program for each does not keep the
+    # interpreter busy needlessly.
     device = {
         **architecture.describe_device(),
         "name": "Triton's interpreter",
@@ -186,8 +185,8 @@ def interpreter(server: ForkServer, environment: Environment) -> Place:
 
 
 def compiler(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
-    """Triton for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
-    CPU's."""
+    """Return the place for compiling Triton for an architecture (a key of ARCHITECTURES) without a
+    device. environment: the CPU's."""
     triton, architecture = triton_support(), ARCHITECTURES[name]
     place_environment = replace(
         environment,
@@ -206,8 +205,8 @@ def compiler(server: ForkServer, environment: Environment, target: str, name: st
 
 
 def tracer(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
-    """CUDA C++ for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
-    CPU's."""
+    """Return the place for compiling CUDA C++ for an architecture (a key of ARCHITECTURES) without
+    a device. environment: the CPU's."""
     version, architecture = native.find_toolkit().version, ARCHITECTURES[name]
     place_environment = replace(
         environment,

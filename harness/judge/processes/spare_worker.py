@@ -1,5 +1,5 @@
-"""A worker that is started before somebody needs it: on a GPU, with its context, which takes 0.3 s
-of an evaluation otherwise."""
+"""A worker that is started before it is needed; on a GPU with its context, which would otherwise
+take 0.3 s of an evaluation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _Key = tuple[ForkServer, str, Confinement]
 
 
 class SpareWorker:
-    """Holds at most one, for any thread. Like every worker it is used once, and has seen nothing
-    before."""
+    """Holds at most one worker; for any thread. Like every worker it is used once, and has loaded
+    nothing before."""
 
     def __init__(self) -> None:
         self._asking = threading.Lock()
@@ -36,8 +36,8 @@ class SpareWorker:
     def start(
         self, server: ForkServer, kind: str, rules: Confinement, scratch: str, device: str
     ) -> None:
-        """Begin with one that will have its context on `device`, without waiting for it; nothing
-        where there is one already."""
+        """Start a worker with a context on `device`, without waiting for it, unless there is one
+        already."""
         with self._asking:
             if self._key == (server, kind, rules):
                 return
@@ -53,7 +53,7 @@ class SpareWorker:
     ) -> None:
         try:
             worker = server.worker(kind, rules, scratch)
-        # whoever needs one will find out why
+        # the evaluation that needs a worker will find the reason
         except (Refused, WorkerDied, frames.WorkerGone, OSError):
             return
         try:
@@ -67,7 +67,8 @@ class SpareWorker:
     def take(
         self, server: ForkServer, kind: str, rules: Confinement, cancel: CancelToken | None = None
     ) -> Worker | None:
-        """The one that was started for the same purpose, if it is well. Raises Cancelled."""
+        """Return the worker that was started for the same purpose, if it works. Raises
+        Cancelled."""
         with self._asking:
             if self._key != (server, kind, rules):
                 self._end()
@@ -89,7 +90,7 @@ class SpareWorker:
         return None
 
     def drop(self) -> None:
-        """End it."""
+        """End the worker, if there is one."""
         with self._asking:
             self._end()
 
@@ -98,7 +99,7 @@ class SpareWorker:
             worker.close()
 
     def _let_go(self) -> Worker | None:
-        """The one there is, once its start has come to an end."""
+        """Wait until the start is over, and return the worker."""
         if self._starting is not None:
             self._starting.join()
         worker, self._worker, self._key, self._starting = self._worker, None, None, None

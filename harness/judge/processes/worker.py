@@ -1,4 +1,4 @@
-"""The judge's side of its workers: ask with a deadline, find out how one ended, kill."""
+"""The judge's side of a worker: requests with a deadline, the cause of its end, and killing it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .answers import check_range, parse, printable
 from .worker_status import count_oom_kills, is_readable, own_bytes, read_status
 
 LOG_BYTES = 256 * 1024
-# the kind that may say of a candidate that nothing can be said here: it is then not stored
+# the kinds that may reply "unfit" (no verdict is possible, nothing is stored), and "task"
 _INTERPRETED, _REFERENCE = "interpreted", "reference"
 # an answer with its descriptors, and the seconds that compilers worked for it
 BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int], float]"]
 MemoryHandler = Callable[[int, int, int], None]  # address and bytes in the worker, descriptor
-# of a device: a context in which nobody times anything there
+# returns a context in which nothing is timed on the device
 Sharing = Callable[["CancelToken | None"], AbstractContextManager[None]]
-_DEAF = "it answers without reading what it is told"
+_DEAF = "it answers without reading its messages"
 
 
 @dataclass
@@ -48,43 +48,43 @@ class Worker:
     sock: socket.socket
     text: Any
     log_fd: int
-    kill_fd: int  # pidfd of the process whose death ends the worker and everything it started
+    kill_fd: int  # pidfd of the process whose end ends the worker and everything it started
     status_fd: int
     cancel: CancelToken | None = None
     on_build: BuildHandler | None = None
     on_memory: MemoryHandler | None = None
-    link: Any = None  # see device_link: what it shares with the judge on a device
-    build_seconds: float = 0.0  # of compilers
-    order_ends: OrderEnds | None = None  # why it was killed
-    commands_sent: int = 0  # commands; a reply carries the number of its command
+    link: Any = None  # see device_link: the memory shared with the judge on a device
+    build_seconds: float = 0.0  # time of compilers
+    order_ends: OrderEnds | None = None  # the order for which it was killed
+    commands_sent: int = 0  # a reply carries the number of its command
     root: int = 0  # pid of the process below which the worker and everything it started are
     folder: str = ""  # private, removed with the worker
-    server: subprocess.Popen[bytes] | None = None  # that it was forked from, and dies with
-    memory_bytes: int = 0  # that it can map, 0 for any
+    server: subprocess.Popen[bytes] | None = None  # its fork server, with which it ends
+    memory_bytes: int = 0  # the most that it can map, 0 for no limit
     kind: str = ""  # of fork_server
-    base_bytes: int = 0  # that it held for itself before it got what it runs
-    sharing: Sharing | None = None  # of the device that it works on; None where that is the host
+    base_bytes: int = 0  # its own memory before it loaded anything
+    sharing: Sharing | None = None  # the shared lock of its device; None for the host
     oom_kills_before: int = field(default_factory=lambda: count_oom_kills())
     _copies: list[int] = field(default_factory=list)
 
     def note_base(self) -> None:
-        """What it holds from now on counts as its own."""
+        """Record its present memory, so that later memory counts as that of the loaded code."""
         self.base_bytes = own_bytes(self.root)
 
     @property
     def pid(self) -> int:
-        """Of the process whose death ends the worker, as this process counts; 0 once it is gone."""
+        """The id of the process whose end ends the worker, as this process sees it; 0 once it is
+        gone."""
         with open(f"/proc/self/fdinfo/{self.kill_fd}") as file:
             return max(
                 0, next((int(line.split()[1]) for line in file if line.startswith("Pid:")), 0)
             )
 
     def private_copies(self, *fds: int) -> list[int]:
-        """Copy memory files for this worker alone: whatever a process can leave on a
-        file besides what it holds (its offset, attributes, times, locks) reaches no other one.
-        Valid until the next call. Baselines get copies, too, and each time new ones: both sides of
-        a comparison find their inputs as warm (a copy that served again made handing over 160 MB 1
-        ms shorter on an H200)."""
+        """Copy memory files for this worker alone, so that nothing a process can leave on a file
+        besides its contents (offset, attributes, times, locks) reaches another process. Valid until
+        the next call. Baselines get new copies each time too, so that both sides find their inputs
+        equally warm (reusing a copy made the transfer of 160 MB 1 ms shorter on an H200)."""
         for fd in self._copies:
             os.close(fd)
         self._copies = [memory_files.copy("own", fd) for fd in fds]
@@ -100,8 +100,7 @@ class Worker:
             return self.wait(frames.OK, seconds)
 
     def between_timings(self) -> AbstractContextManager[None]:
-        """For what it does on a device that others may be timed on: a context in which they are
-        not."""
+        """Return a context in which no other judge times on the worker's device."""
         return self.sharing(self.cancel) if self.sharing else contextlib.nullcontext()
 
     def send(self, op: str, fds: list[int] | None = None, **arguments: Any) -> None:
@@ -115,35 +114,36 @@ class Worker:
             raise self._ending() from error
 
     def signal_start(self, inputs: list[int]) -> None:
-        """The start signal of a burst, with its inputs."""
+        """Send the start signal of a burst with its inputs."""
         with contextlib.suppress(OSError):
             socket.send_fds(self.sock, [b"go"], inputs, socket.MSG_DONTWAIT)
 
     def wait(self, code: int, seconds: float) -> frames.Reply:
-        """The next reply; the time of compilers does not count, but all else that the judge does
-        for a worker: it could give it as much to do as it likes."""
+        """Return the next reply. The time of compilers does not count towards the deadline, but
+        other work of the judge does, since a worker could cause any amount of it."""
         deadline = time.monotonic() + seconds
         while True:
             self._poll(deadline)
             reply, building = self._receive()
             if reply is None:
                 deadline += building
-                if time.monotonic() > deadline:  # it may have something to say for ever
+                if time.monotonic() > deadline:  # a worker could send messages forever
                     self.kill()
                     raise WorkerTimeout
             elif reply.code == code:
                 return reply
             else:
-                raise self._interference(f"reply {reply.code} where {code} was due")
+                raise self._interference(f"reply {reply.code} where {code} was expected")
 
     def poll_reply(self) -> tuple[frames.Reply | None, float]:
-        """Look after a worker that is busy with a command: its reply if it is there already, and
-        the seconds of compilers for a build which it asked for now. Raises what `wait` raises, but
-        for its deadline."""
+        """Serve a worker that is busy with a command. Returns its reply if it has arrived, and the
+        seconds of compilers for a build that it ordered now. Raises what `wait` raises except
+        WorkerTimeout."""
         return self._receive() if self._poll(0.0, kill=False) else (None, 0.0)
 
     def _receive(self) -> tuple[frames.Reply | None, float]:
-        """A reply; or None and the seconds of compilers for a build that it had asked for."""
+        """Receive a packet. Returns a reply, or None and the seconds of compilers for a build that
+        the worker ordered."""
         packet, fds = frames.receive_bytes(self.sock, 4096)
         try:
             if not packet:
@@ -176,19 +176,19 @@ class Worker:
             )
             if name == "unfit" and self.kind != _INTERPRETED:
                 raise self._interference(
-                    "it says that a verdict here would be worth nothing, which no process of this "
-                    "kind finds out"
+                    "it reports that a verdict would be meaningless, which a process of this kind "
+                    "cannot know"
                 )
             if name == "task" and self.kind != _REFERENCE:
                 raise self._interference(
-                    "it says that the task cannot be judged, and has no task to say it of"
+                    "it reports that the task cannot be judged, but it has no task"
                 )
             raise WorkerFailed(name, self.read_text(reply))
         return reply, 0.0
 
     def data(self, reply: frames.Reply) -> Any:
-        """The JSON that came with a reply (untrusted where the worker is). Raises Interfered if it
-        is none."""
+        """Return the JSON that came with a reply; untrusted if the worker is. Raises Interfered for
+        anything else."""
         if not reply.text:
             return None
         try:
@@ -197,24 +197,24 @@ class Worker:
             raise self._interference(str(error)) from error
 
     def has_message(self, seconds: float) -> bool:
-        """Whether it has something to say within the time. Raises what `wait` raises when it has
-        ended."""
+        """Return whether a message arrives within the time. Raises what `wait` raises if the worker
+        has ended."""
         return self._poll(time.monotonic() + seconds, kill=False)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended, whatever it still has to say."""
+        """Whether it has ended, even if messages are unread."""
         return is_readable(self.kill_fd, 0)
 
     def wait_for_end(self) -> None:
-        """Wait until it has ended, with what it started, after `kill`."""
+        """After `kill`, wait until it and everything it started have ended."""
         is_readable(self.kill_fd, 10)
 
     def read_text(self, reply: frames.Reply) -> str:
         return printable(bytes(self.text[: reply.text]).decode(errors="replace"))
 
     def log(self) -> str:
-        """The end of what it printed."""
+        """Return the end of what it printed."""
         used = min(os.lseek(self.log_fd, 0, os.SEEK_CUR), LOG_BYTES)
         start = max(0, used - 8000)
         return printable(os.pread(self.log_fd, used - start, start).decode(errors="replace"))
@@ -225,7 +225,7 @@ class Worker:
         return os.lseek(self.log_fd, 0, os.SEEK_CUR) > LOG_BYTES - 4096
 
     def kill(self) -> None:
-        """End the worker and all its descendants; harmless when it is gone."""
+        """End the worker and all its descendants; does nothing if it is gone."""
         with contextlib.suppress(ProcessLookupError, OSError):
             signal.pidfd_send_signal(self.kill_fd, signal.SIGKILL)
 
@@ -235,7 +235,7 @@ class Worker:
         self.link = self.on_memory = None
         # readable once the process, and so its whole PID namespace, has ended
         is_readable(self.kill_fd, 10)
-        read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
+        read_status(self.status_fd, 10.0, to_end=True)  # the end means that its watcher is done
         self.sock.close()
         for fd in (self.log_fd, self.kill_fd, self.status_fd, *self._copies):
             os.close(fd)
@@ -245,8 +245,8 @@ class Worker:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _poll(self, deadline: float, *, kill: bool = True) -> bool:
-        """Whether the worker has something to say within the time there is; if not it is killed,
-        unless it may be silent."""
+        """Return whether a message arrives before the deadline. If not, the worker is killed,
+        unless `kill` is False."""
         poller = select.poll()
         poller.register(self.sock, select.POLLIN | select.POLLHUP)
         if self.cancel is not None:
@@ -294,8 +294,8 @@ class Worker:
         return Interfered(what)
 
     def _ending(self) -> Exception:
-        """How the worker ended, from the process that waited for it."""
-        if self.order_ends is not None:  # nobody may have listened when it was killed
+        """Return how the worker ended, as its watcher reports it."""
+        if self.order_ends is not None:  # the error may have been missed when it was killed
             return self.order_ends
         status = read_status(self.status_fd, 5.0)
         self.kill()

@@ -1,5 +1,5 @@
-"""How a worker is, from outside: what its watcher reports, and what the kernel counts of its
-processes and their memory. Nothing of it is the worker's own word."""
+"""The status of a worker from outside: its watcher's report, and the kernel's figures about its
+processes and their memory. Nothing comes from the worker itself."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import time
 
 from .freezing import descendants, read
 
-FORKED_S = 1.0  # a process that is not there by then has ended
+FORKED_S = 1.0  # a process that does not exist by then has ended
 
 
 class PeakMemory:
-    """The most that all processes below a root have held since this was made; where the kernel
-    lets nobody begin anew (/proc/PID/clear_refs, proc_pid_clear_refs(5)), what they hold when it is
-    read."""
+    """The peak memory of all processes below a root since this object was created. Where the kernel
+    does not allow resetting the peak (/proc/PID/clear_refs, proc_pid_clear_refs(5)), their memory
+    at the time of reading."""
 
     def __init__(self, root: int) -> None:
         self._root = root
         self._reset_pids = {pid for pid in descendants(root) if _forget_peak(pid)}
 
     def most(self, lent: int) -> int:
-        """Without what is mapped from files on a disk. lent: bytes of the judge's own memory files
-        that are mapped there, and that are taken off as far as they are."""
+        """Return the peak without mapped files on disk. lent: bytes of the judge's own memory files
+        mapped there, which are subtracted as far as they are resident."""
         return sum(self._of(pid, lent) for pid in descendants(self._root))
 
     def _of(self, pid: int, lent: int) -> int:
@@ -34,8 +34,8 @@ class PeakMemory:
 
 
 def own_bytes(root: int) -> int:
-    """What all processes below a root hold for themselves now; waits for the first, which may be
-    about to be forked."""
+    """Return the present private memory of all processes below a root; waits for the first, which
+    may not be forked yet."""
     deadline = time.monotonic() + FORKED_S
     while not (pids := descendants(root)) and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -43,8 +43,8 @@ def own_bytes(root: int) -> int:
 
 
 def is_readable(fd: int, seconds: float) -> bool:
-    """Whether there is something to read, or an end, before the time is over. Unlike select() for
-    any descriptor: input sets are many."""
+    """Return whether there is something to read, or an end, within the time. Works for any
+    descriptor, unlike select(): input sets are many."""
     poller = select.poll()
     poller.register(fd, select.POLLIN | select.POLLHUP)
     return bool(poller.poll(seconds * 1000))
@@ -62,7 +62,7 @@ def read_first_line(fd: int) -> str:
 
 
 def read_status(fd: int, seconds: float, *, to_end: bool = False) -> dict[str, list[int]]:
-    """What `watcher.watch` reported: {"M": [bytes]}, {"S": [wait status, peak bytes]}."""
+    """Read the report of `watcher.watch`: {"M": [bytes]}, {"S": [wait status, peak bytes]}."""
     data, deadline = b"", time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not is_readable(fd, max(0.0, deadline - time.monotonic())):
@@ -76,14 +76,14 @@ def read_status(fd: int, seconds: float, *, to_end: bool = False) -> dict[str, l
 
 
 def count_oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory since it started."""
+    """Return how many processes the kernel has killed for lack of memory since it started."""
     with contextlib.suppress(OSError, StopIteration), open("/proc/vmstat") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
     return 0
 
 
 def _forget_peak(pid: int) -> bool:
-    """Let the kernel count anew from what the process holds now. Whether it does."""
+    """Reset a process's peak memory to its present memory. Returns whether the kernel allows it."""
     with contextlib.suppress(OSError):
         fd = os.open(f"/proc/{pid}/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -94,7 +94,7 @@ def _forget_peak(pid: int) -> bool:
 
 
 def _sizes(pid: int) -> dict[str, int]:
-    """Bytes by name, of the fields of /proc/PID/status that are sizes; {} for one that is gone."""
+    """Return the sizes in /proc/PID/status, in bytes by field; {} for a process that is gone."""
     rows = (line.split() for line in read(f"/proc/{pid}/status").splitlines())
     return {
         row[0].decode().rstrip(":"): int(row[1]) << 10

@@ -1,2 +1,2 @@
-"""Opening a task: its confined workers, its input sets and expected results, refusing what a fake
-would pass, and what an opening found out, remembered."""
+"""Opening of tasks: confined workers, input sets and expected results, refusal of tasks that a fake
+would pass, and the cache of earlier openings."""

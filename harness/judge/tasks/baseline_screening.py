@@ -1,4 +1,4 @@
-"""What the baselines of a case take, by a few bursts under the device lock: enough to choose the
+"""The screening of a case's baselines: a few bursts under the device lock, enough to choose the
 strongest ones."""
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ SHORT_US, SHORT_CALLS = 500.0, 16
 
 
 class Screening:
-    """The cases of one task: screened when it was opened, or measured here, once, at the moment
-    somebody asks (held-out cases, a task opened for a check)."""
+    """The screened cases of one task. Cases that were not screened at opening (held-out cases, a
+    task opened for a check) are screened once when they are needed."""
 
     def __init__(self, task: OpenTask, tell: Tell) -> None:
         self._task, self._tell = task, tell
         self._cases: dict[str, Case] = {}
 
     def of(self, case: Case) -> Case:
-        """The case with its baselines' microseconds."""
+        """Return the case with its baselines' microseconds."""
         if case.baselines_us:
             return case
         if case.name not in self._cases:
@@ -43,10 +43,10 @@ class Screening:
 
 
 def screen_baselines(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
-    """Screen every baseline of a case: verified, then a few bursts each under the device lock."""
+    """Screen every baseline of a case: verify it, then time a few bursts under the device lock."""
     pool = handle.pools[case.name]
     lock = DeviceLock(handle.family.device_id())
-    call_us: dict[str, float] = {}  # microseconds of one call, which says how many make a burst
+    call_us: dict[str, float] = {}  # microseconds of one call, for the number of calls of a burst
     for baseline in handle.baselines:
         tell("baseline", f"case {case.name}: {baseline}", fraction)
         try:
@@ -56,12 +56,12 @@ def screen_baselines(handle: OpenTask, case: Case, tell: Tell, fraction: float) 
             bursts.run(handle.baseline_worker, slots, key, [input_set], [0, 0], COMPILE_SECONDS)
             if (mismatch := _mismatch(pool, slots, input_set)) and baseline != "eager":
                 handle.notes.append(
-                    f"baseline {baseline} gives another result than the reference in case "
-                    f"{case.name} ({mismatch}); left out"
+                    f"baseline {baseline} gives a different result than the reference in case "
+                    f"{case.name} ({mismatch}); it was left out"
                 )
                 continue
             us, *_ = bursts.hot(handle.baseline_worker, key, input_set, 2, COMPILE_SECONDS, 0)
-            # two calls of a process that has slept take several times as long as those of a burst
+            # two calls after a sleep take several times as long as those of a burst
             if us < SHORT_US:
                 us, *_ = bursts.hot(
                     handle.baseline_worker, key, input_set, SHORT_CALLS, COMPILE_SECONDS, 0
@@ -75,7 +75,7 @@ def screen_baselines(handle: OpenTask, case: Case, tell: Tell, fraction: float) 
     times: dict[str, float] = {}
     for baseline in call_us:
         key = f"{case.name}/{baseline}"
-        # with slots for a whole burst now; what is compiled anew is not compiled under the lock
+        # now with slots for a whole burst; recompilation must not happen under the lock
         try:
             handle.prepare_baselines(case.name, [baseline])
             bursts.run(
@@ -124,7 +124,7 @@ def _nothing_to_compare(handle: OpenTask, case: Case) -> TaskRefusedError:
 
 
 def _median_us(handle: OpenTask, pool: CasePool, baseline: str) -> float:
-    """Median microseconds of a call."""
+    """Return the median microseconds of a call."""
     worker, key, slots = (
         handle.baseline_worker,
         f"{pool.name}/{baseline}",
@@ -141,7 +141,7 @@ def _median_us(handle: OpenTask, pool: CasePool, baseline: str) -> float:
 
 
 def _mismatch(pool: CasePool, slots: Slots, input_set: InputSet) -> str:
-    """How the outputs of the first call differ from the reference's, "" where they do not."""
+    """Return how the outputs of the first call differ from the reference's, "" if they do not."""
     outputs = slots.tensors(pool.outputs, 0)
     for number, (output, allowance, framework) in enumerate(
         zip(outputs, pool.allowances, input_set.framework, strict=True)
@@ -149,7 +149,7 @@ def _mismatch(pool: CasePool, slots: Slots, input_set: InputSet) -> str:
         expected = input_set.expectation(number, output)
         finding = oracle.compare(
             output, expected, replace(tolerance.widen(allowance), rule="rounding"), framework
-        )  # the user chose it
+        )  # generous, since the user chose the baseline
         if finding.signal is not None:
             return finding.detail
     return ""

@@ -1,5 +1,5 @@
-"""Files that a judge keeps in its cache for later ones: written all at once, readable by their
-owner alone, bounded in number and size."""
+"""Files in a judge's cache for later judges: written atomically, readable only by their owner, and
+limited in number and size."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import tempfile
 import time
 from pathlib import Path
 
-_PART, _LEFT_OVER_S = ".part", 3600.0  # of a judge that was killed while it wrote
+_PART, _LEFT_OVER_S = ".part", 3600.0  # older parts are left over from judges that were killed
 
 
 def write(path: Path, data: bytes, *, most_files: int, most_bytes: int) -> None:
-    """Put data there; another judge sees the old file or the new one, and nothing between. Then the
-    files of its folder that were not used for longest are removed until the rest is within the
-    bounds. Raises OSError, with nothing left over."""
+    """Write a file; another judge sees the old or the new contents, never a mixture. Then remove
+    the least recently used files of its folder until the rest is within the limits. Raises OSError,
+    with nothing left over."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, part = tempfile.mkstemp(dir=path.parent, suffix=_PART)
     try:
@@ -30,7 +30,7 @@ def write(path: Path, data: bytes, *, most_files: int, most_bytes: int) -> None:
 
 
 def read(path: Path) -> bytes:
-    """What is there, which counts as a use. Raises OSError."""
+    """Read a file, which counts as a use. Raises OSError."""
     data = path.read_bytes()
     with contextlib.suppress(OSError):  # another judge has just removed it
         os.utime(path)
@@ -38,8 +38,8 @@ def read(path: Path) -> bytes:
 
 
 def _prune(folder: Path, newest: Path, most_files: int, most_bytes: int) -> None:
-    """Other judges may do the same at this moment, so files may be gone already, and what is being
-    written is not ours."""
+    """Remove files beyond the limits. Other judges may do the same at this moment, so files may be
+    gone already, and files that they are writing are left alone."""
     entries = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError):

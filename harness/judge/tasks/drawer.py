@@ -1,5 +1,5 @@
-"""Drawing the sets of a case: those that check candidates, and those of timed calls, in their
-states of the parameters."""
+"""Draws the input sets of a case: those for checking candidates and those for timed calls, each in
+a state of the parameters."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .timing_plan import SEARCH_BURSTS, plan_timing
 if TYPE_CHECKING:
     import torch
 
-# of a case whose operators are taken apart: what they hand on needs several times as much
+# the largest case whose graph is traced: intermediate results need several times as much
 GRAPH_BYTES = 1 << 28
-SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need some, too
+SETS_SHARE = 0.4  # share of a device's free memory for checking sets; workers need some too
 
 
 class Drawer:
@@ -54,7 +54,7 @@ class Drawer:
         return pool
 
     def graph(self, pool: CasePool) -> tuple[tuple[Operator, ...], str]:
-        """What a described case computes, or why that is not known."""
+        """Return the graph of a described case, or why it is not known."""
         if pool.input_bytes + pool.slot_bytes > GRAPH_BYTES:
             return (), f"its first case has more than {GRAPH_BYTES >> 20} MiB"
         reply = self._worker.data(
@@ -74,7 +74,8 @@ class Drawer:
         )
 
     def set_state(self, pool: CasePool, seed: int) -> int:
-        """Put the reference into a state (0: as constructed) and return the values' descriptor."""
+        """Put the reference into a state (0: as constructed). Returns the descriptor of its
+        values."""
         if seed in pool.states:
             if seed != pool.state:
                 self._worker.ask("set_state", seconds=TASK_SECONDS, case=pool.name, seed=seed)
@@ -87,12 +88,12 @@ class Drawer:
         return pool.states[seed]
 
     def take_state(self, pool: CasePool, seed: int) -> None:
-        """Put the reference into a state that another process was put into."""
+        """Put the reference into a state whose values another process has written."""
         self._worker.ask("take_state", [pool.states[seed]], seconds=TASK_SECONDS, case=pool.name)
 
     def draw_checking(self, pool: CasePool) -> None:
-        """Fill the checking sets: two plain draws, one of each family that this task can bear, one
-        after a parameter change."""
+        """Draw the checking sets: two plain ones, one of each family that the task can handle, and
+        one after a parameter change."""
         if pool.checking:
             return
         self.set_state(pool, 0)
@@ -110,16 +111,16 @@ class Drawer:
             for n, draws in enumerate(outputs)
             if tolerance.are_predictable(draws, pool.allowances[n])
         ]
-        del again, outputs  # of a large case each holds as much as a set
+        del again, outputs  # in a large case, each holds as much memory as a set
         if self.spare_families(pool) == 0:
-            del plain[1:], pool.checking[1:]  # one of a family shows more
+            del plain[1:], pool.checking[1:]  # a set of a family reveals more than a second plain
         for family in checking_families(pool)[: self.spare_families(pool)]:
             input_set = self._checking_set(pool, family)
             if input_set is not None:
                 pool.checking.append((0, input_set))
                 if family in (*UNEVEN, NAMED):
                     pool.family_allowances[family] = family_allowances(pool, input_set)
-        # who gives one set's outputs for another's shows with two
+        # two sets are needed to detect a candidate that returns one set's outputs for another
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))
         if pool.describe["state"]:
@@ -132,8 +133,8 @@ class Drawer:
             self.set_state(pool, 0)
 
     def _draw_grown(self, pool: CasePool) -> None:
-        """One set with parameters of other sizes: of all tensors, else of some, as far as the task
-        bears it."""
+        """Draw one set with grown parameters: of all tensors, or of some if the task cannot handle
+        that."""
         if self.spare_families(pool) == 0:
             return
         kinds: tuple[parameter_states.Kind, ...] = ("grown", "partly grown", "partly grown")
@@ -150,9 +151,9 @@ class Drawer:
     def draw_timing(
         self, pool: CasePool, latency_us: float, bursts: int = SEARCH_BURSTS, candidates: int = 1
     ) -> None:
-        """Draw timing sets for one pair of processes and a kernel of about `latency_us` a call: for
-        so many bursts where the case is small, and as many for each of several candidates. None
-        where there are some."""
+        """Draw timing sets for one pair of processes and a kernel of about `latency_us` per call,
+        unless there are some: for `bursts` bursts if the case is small, times the number of
+        candidates."""
         if pool.timing:
             return
         one_by_one = self._family.ONE_BY_ONE
@@ -172,9 +173,9 @@ class Drawer:
             self.set_state(pool, 0)
 
     def _draw_halves(self, pool: CasePool, bursts: int, candidates: int) -> list[Half]:
-        """So many bursts for each of the candidates; where there are parameters, half of them after
-        these have changed: who keeps what depends on them alone while it is timed shows there. The
-        reference is left in the last state."""
+        """Draw the bursts for all candidates. If there are parameters, half of the bursts come
+        after these have changed, which reveals a candidate that caches what depends only on them.
+        The reference is left in the last state."""
         changes = bool(pool.describe["state"]) and bursts > 1
         dense = next(
             input_set
@@ -206,26 +207,26 @@ class Drawer:
         ]
 
     def sample(self, pool: CasePool) -> InputSet:
-        """One more set of plain inputs."""
+        """Draw one more set of plain inputs."""
         return self._maker.make_set(pool, "dense")
 
     def initial_state(self, pool: CasePool) -> dict[str, torch.Tensor]:
-        """The parameters and buffers as constructed, by name."""
+        """Return the parameters and buffers as constructed, by name."""
         values = buffers.read(self.set_state(pool, 0), pool.describe["state_layout"])
         return dict(zip(pool.describe["state"], values, strict=True))
 
     def left_state(self, pool: CasePool, input_set: InputSet) -> dict[str, LeftValue]:
-        """What a call of the reference, as constructed, on the first checking set leaves of the
-        parameters and buffers that it updates. Raises WorkerFailed."""
+        """Return the parameters and buffers that the reference updates, as one call in the initial
+        state on the first checking set leaves them. Raises WorkerFailed."""
         if not pool.left_state:
             self.set_state(pool, 0)
             pool.left_state = self._maker.left_state(pool, input_set)
         return pool.left_state
 
     def draw_again(self, pool: CasePool, state: int, input_set: InputSet) -> InputSet | None:
-        """A timed set once more, as a checking one, in a state of the parameters: with the
-        framework's own outputs, and what outputs may be off by on exactly its inputs. None where it
-        is another one when it is drawn again."""
+        """Draw a timed set again as a checking one, in a state of the parameters: with the
+        framework's own outputs, and the allowances for exactly its inputs. None if the set differs
+        when it is drawn again."""
         before = pool.state
         try:
             self.set_state(pool, state)
@@ -245,8 +246,8 @@ class Drawer:
         return again
 
     def draw_example(self, pool: CasePool, family: str) -> InputSet:
-        """A set like a checking one whose values may be told: it judges nobody, and leaves the
-        limits of those that do as they are. Raises WorkerFailed."""
+        """Draw a set like a checking one whose values may be shown: it is not used for judging and
+        does not change the limits of those that are. Raises WorkerFailed."""
         self.set_state(pool, 0)
         input_set = self._maker.make_set(pool, family)
         input_set.allowances = set_allowances(pool, input_set)
@@ -255,15 +256,15 @@ class Drawer:
     def _checking_set(
         self, pool: CasePool, family: str, again: Sequence[torch.Tensor] = ()
     ) -> InputSet | None:
-        """A checking set, or None (and a note) where the reference or the framework itself does not
-        bear the family. again: for the first of all, what is expected for another plain draw."""
+        """Draw a checking set; None, with a note, if the reference or the framework cannot handle
+        the family. again: for the first set, the expected outputs of another plain draw."""
         try:
             input_set = self._maker.make_set(pool, family)
         except WorkerFailed as error:
             if family == "dense":
                 raise
             pool.dropped_families[family] = (
-                f"the reference raises there: {str(error).splitlines()[0][:200]}"
+                f"the reference raises an error: {str(error).splitlines()[0][:200]}"
             )
             return None
         if not pool.steady:
@@ -291,9 +292,8 @@ class Drawer:
         return input_set
 
     def spare_families(self, pool: CasePool) -> int | None:
-        """How many families there is room for beside what has to be, one set after the parameters
-        changed and a candidate's own memory among it; None for all. What one leaves the others
-        find."""
+        """Return for how many more families there is memory, besides what is needed in any case
+        (such as one set after a parameter change and a candidate's memory); None for all."""
         if not self._shared:
             return None
         free, set_bytes = self.free_bytes(), pool.set_bytes
@@ -303,5 +303,5 @@ class Drawer:
         )
 
     def free_bytes(self) -> int:
-        """Bytes that there are for sets, where these lie."""
+        """Return the free bytes of the memory in which sets are held."""
         return self._maker.free_bytes()

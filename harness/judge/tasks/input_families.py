@@ -1,5 +1,5 @@
-"""Which families of inputs a case is checked and timed with, and which it cannot bear. What they
-are like is in `workers.families`."""
+"""The families of inputs that a case is checked and timed with, and those that it cannot handle.
+The families are defined in `workers.families`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from ..exchange.input_sets import InputSet
 if TYPE_CHECKING:
     import torch
 
-LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
-# Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is
-# wrong there, and who knows beforehand what their averages are.
+LARGE_BYTES = 16 << 20  # larger sets get fewer checking sets
+# Families of timed sets. They reveal a candidate that reads only a sample of plain inputs, whose
+# elements are alike, or that assumes their averages.
 MOVED = "moved"
 UNEVEN = ("uneven", "raised", MOVED)
-UNEVEN_SHARE = 0.5  # of timed sets
-# Where an input names a value of each row, most timed sets are so that it has most of the softmax,
-# which one look tells: who does the work in these alone has done it in most.
+UNEVEN_SHARE = 0.5  # share of timed sets
+# If an input indexes a value of each row, most timed sets make that value dominate the softmax. A
+# candidate could recognise these sets at a glance; since they are most, working only in them saves
+# little.
 NAMED, NAMED_SHARE, NAMED_UNEVEN_SHARE = "named", 0.6, 0.25
-GROWN = "grown"  # the checking family of which the parameters are other ones
+GROWN = "grown"  # the checking family with other parameters
 
 
 def checking_families(pool: CasePool) -> list[str]:
-    """The families to try besides the plain one; for large inputs the one that truncated work does
-    not survive, and two at random."""
+    """Return the families to try besides the plain one; for large inputs those that reveal omitted
+    work, and one at random."""
     families = [f for f in FAMILIES if f not in PLAIN and (f != NAMED or pool.names)]
     if operators.leaves_ties_open(pool.describe["operators"]):
         for family in ("zeros", "ties", "exact"):
             families.remove(family)
-            pool.dropped_families[family] = "the reference may order equal values as it likes"
+            pool.dropped_families[family] = "the reference may order equal values arbitrarily"
     if pool.input_bytes > LARGE_BYTES:
         always = ["edges", *UNEVEN, *([NAMED] if pool.names else [])]
         return [*always, secrets.choice([f for f in families if f not in always])]
@@ -43,7 +44,7 @@ def checking_families(pool: CasePool) -> list[str]:
 
 
 def objection(pool: CasePool, input_set: InputSet) -> str:
-    """Why a set cannot judge anybody, "" where it can."""
+    """Return why a set cannot be used for judging, "" if it can."""
     if input_set.family == "special":
         if input_set.finite:
             return "no input or no output of the task can show special values"
@@ -56,7 +57,7 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
             ""
             if same
             else (
-                "the framework itself gives other special values than the reference in high "
+                "the framework's special values differ from those of the reference in high "
                 "precision"
             )
         )
@@ -66,22 +67,23 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
 
     for output, leaf in zip(input_set.framework, pool.outputs["leaves"], strict=True):
         if leaf["dtype"] in tolerance.ROUNDOFF and not bool(torch.isfinite(output).all()):
-            return "the framework itself overflows there"
+            return "the framework itself overflows"
     for allowance, leaf, terms in zip(
         input_set.allowances, pool.outputs["leaves"], pool.reductions, strict=True
     ):
         if leaf["dtype"] in tolerance.ROUNDOFF and allowance.framework_error > 64 * tolerance.floor(
             leaf["dtype"], terms
         ):
-            return "the framework itself is inaccurate there"
+            return "the framework itself is inaccurate"
     return ""
 
 
 def timed_families(usable: Sequence[str], count: int) -> list[str]:
-    """Of so many timed sets of one process, in an order that nobody knows. Each family that is
-    usable is among them, and the plain one, as far as there are so many: who is wrong in one alone
-    is found by each process. Left to chance, 1 of 30 draws of 12 sets had none of one; of three
-    processes with four sets each about 1 of 10, by calculation."""
+    """Draw the families of a process's timed sets, in unpredictable order. Each usable family and
+    the plain one are included as far as the number of sets allows, so that every process detects a
+    candidate that is wrong in only one family. Left to chance, a family was missing in 1 of 30
+    draws of 12 sets and, by calculation, in about 1 of 10 draws of three processes with four sets
+    each."""
     chance = secrets.SystemRandom()
     uneven = [family for family in usable if family != NAMED]
     share = (NAMED_UNEVEN_SHARE if NAMED in usable else UNEVEN_SHARE) if uneven else 0.0
@@ -100,7 +102,7 @@ def timed_families(usable: Sequence[str], count: int) -> list[str]:
 
 
 def _same_kinds(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """NaN, infinities and finite values in the same places."""
+    """Return whether NaN, infinities and finite values are in the same places."""
     import torch
 
     kinds = [

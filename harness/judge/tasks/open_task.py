@@ -1,4 +1,4 @@
-"""A task that is open: its processes, and what the judge knows of its cases."""
+"""An open task: its processes, and the judge's data about its cases."""
 
 from __future__ import annotations
 
@@ -22,41 +22,42 @@ from .task_workers import TASK_SECONDS, TaskText, TaskWorkers
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
 COMPILE_SECONDS = 300.0
-# at the least at one time, each with outputs in the framework's dtype and in float64; on a device
-# two plain ones, then one of them, one of a family and one after the parameters changed
+# the least number of sets held at one time, each with outputs in the framework's dtype and in
+# float64; on a device two plain ones, then one of them, one of a family and one after a parameter
+# change
 SETS_HELD, SETS_ON_DEVICE = 4, 3
-# of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for
+# share of the allowed memory above which a confirmation draws each case's timing sets again for
 # each process
 CROWDED_SHARE = 0.125
 
 
 @dataclass
 class OpenTask:
-    """A task with live processes: `worker` draws inputs and computes what is expected; baselines
-    run in another. Not thread-safe."""
+    """A task with live processes: `worker` draws inputs and computes expected outputs; baselines
+    run in another process. Not thread-safe."""
 
     machine: Machine
     family: DeviceFamily
     workers: TaskWorkers
     worker: Worker
     declaration: dict[str, Any]
-    cancel: CancelToken | None = None  # while it is opened
-    # whether sets lie on the device, in memory that workers share with the judge
+    cancel: CancelToken | None = None  # during opening
+    # whether sets are on the device, in memory that workers share with the judge
     shared: bool = False
     pools: dict[str, CasePool] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
     screening_us: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    disturbance: str = ""  # what else used the device while baselines were screened, "" for nothing
+    disturbance: str = ""  # what disturbed the screening of baselines, "" for nothing
     verdicts: dict[tuple[str, ...], Any] = field(default_factory=dict)  # see verdict_memory
     _baseline_worker: Worker | None = None
-    _constructed: set[str] = field(default_factory=set)  # cases that it has
+    _constructed: set[str] = field(default_factory=set)  # cases constructed in it
 
     @property
     def baseline_worker(self) -> Worker:
-        """The process in which baselines run. It draws nothing, and so is as fresh as a
-        candidate's: small kernels were 1 to 2 % slower in a process that had drawn inputs (seen on
-        a CPU), since what was allocated before decides where memory lies."""
+        """The process in which baselines run. It draws no inputs, so its heap is as new as a
+        candidate's: earlier allocations affect the addresses of memory, and small kernels were 1 to
+        2 % slower in a process that had drawn inputs (seen on a CPU)."""
         if self._baseline_worker is None:
             self._baseline_worker, _ = self.workers.start(self.cancel, compiles=True)
         return self._baseline_worker
@@ -67,7 +68,7 @@ class OpenTask:
 
     @property
     def timing_cpus(self) -> list[int]:
-        """Where both sides of a comparison are pinned."""
+        """The cores to which both sides of a comparison are pinned."""
         return [self.family.timing_cpu()]
 
     @property
@@ -80,22 +81,23 @@ class OpenTask:
 
     @property
     def neighbours(self) -> dict[str, str]:
-        """What the task takes from its folder besides its text: names and digests."""
+        """The files that the task loads from its folder besides its text: names and digests."""
         return self.workers.neighbours or {}
 
     def pool(self, name: str) -> CasePool:
-        """The pool of a case, described and with its checking sets."""
+        """Return the pool of a case, described and with its checking sets."""
         pool = self.describe(name)
         self.drawer.draw_checking(pool)
         return pool
 
     def describe(self, name: str) -> CasePool:
-        """The pool of a case, with layouts only where nobody has asked for more."""
+        """Return the pool of a case; a new one has only its description. Raises TaskRefusedError if
+        memory is too small for it."""
         if name not in self.pools:
             pool = self.pools[name] = self.drawer.describe(name)
             needed, free = _needed_bytes(pool), self.drawer.free_bytes()
             if needed > free:
-                gc.collect()  # sets of a task that was refused hang in the cycles of its traceback
+                gc.collect()  # tracebacks of refused tasks keep input sets in reference cycles
                 free = self.drawer.free_bytes()
             if needed > free:
                 raise TaskRefusedError(
@@ -109,7 +111,7 @@ class OpenTask:
         return self.pools[name]
 
     def describe_case(self, case: Case) -> Case:
-        """The case with what its pool knows: tensors, bytes, operations, input families."""
+        """Return the case with the facts from its pool: tensors, bytes, operations, families."""
         pool = self.pools[case.name]
         leaves = [leaf for leaf in pool.describe["inputs"]["leaves"] if "value" not in leaf]
         inputs = leaves[: len(leaves) - len(pool.upstream)]
@@ -130,15 +132,15 @@ class OpenTask:
         )
 
     def has_baselines(self, name: str) -> bool:
-        """Whether the process in which baselines run has the reference of a case."""
+        """Return whether the baselines' process has the reference of a case."""
         return name in self._constructed
 
     def prepare_baselines(self, name: str, baselines: list[str]) -> None:
-        """Make baselines of a case ready for bursts of the pool's length, in the present reference
-        worker."""
+        """Prepare baselines of a case for bursts of the pool's length, in the present baselines'
+        process."""
         pool = self.pools[name]
         key = f"{name}/baselines"
-        count = max(2, pool.warm_calls + pool.calls)  # it is checked with two
+        count = max(2, pool.warm_calls + pool.calls)  # checks use two
         if key not in self.slots or self.slots[key].count < count:
             self.slots[key] = bursts.slots(pool, count)
         slots = self.slots[key]
@@ -157,18 +159,18 @@ class OpenTask:
             )
 
     def restart_baselines(self, *, at_once: bool = False) -> None:
-        """Let baselines run in a fresh process: the other half of a fresh process pair. at_once:
-        start it now and not when it is needed."""
+        """Let baselines run in a fresh process, the other half of a fresh process pair. at_once:
+        start it now instead of when it is needed."""
         if self._baseline_worker is not None:
             self.workers.keep(self._baseline_worker)
             self._baseline_worker.close()
-            self._baseline_worker = None  # also where no other can be started
+            self._baseline_worker = None  # in case the start below fails
         self._baseline_worker = self.workers.start(compiles=True)[0] if at_once else None
         self._constructed.clear()
 
     def finish_opening(self) -> None:
-        """Say that it is open now: what was compiled is kept for later processes, and nobody can
-        cancel it any more."""
+        """Finish the opening: keep what was compiled for later processes, and detach the cancel
+        token."""
         if self._baseline_worker is not None:
             self.workers.keep(self._baseline_worker)
             self._baseline_worker.cancel = None
@@ -176,7 +178,7 @@ class OpenTask:
 
     @property
     def ended_worker(self) -> Worker:
-        """The process that ended, if one has."""
+        """The baselines' process if it has ended, otherwise the task's worker."""
         return (
             self._baseline_worker
             if self._baseline_worker is not None and not self._baseline_worker.pid
@@ -185,14 +187,14 @@ class OpenTask:
 
     @property
     def crowds_memory(self) -> bool:
-        """Whether the timing sets of all cases together hold more memory than is reasonable."""
+        """Whether the timing sets of all cases together use more than CROWDED_SHARE."""
         return (
             sum(pool.timing_bytes for pool in self.pools.values())
             > CROWDED_SHARE * host_memory.limit_bytes()
         )
 
     def release(self, name: str) -> None:
-        """A case that has been timed gives its memory back, here and where baselines run."""
+        """Release the memory of a case that has been timed, here and in the baselines' process."""
         self.pools[name].release(checking=True)
         if (
             self.slots.pop(f"{name}/baselines", None) is not None
@@ -217,8 +219,8 @@ class OpenTask:
 
 
 def _needed_bytes(pool: CasePool) -> int:
-    """Bytes without which a case cannot be judged: the sets that are held, and on a device what
-    workers hold besides, and the parameters of both."""
+    """Return the bytes needed to judge a case: the sets that are held, and on a device also the
+    memory of workers and the parameters of both sides."""
     if not pool.shared:
         return SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes)
     return (
@@ -229,7 +231,7 @@ def _needed_bytes(pool: CasePool) -> int:
 
 
 def _tensor_bytes(layout: Layout) -> int:
-    """Bytes of the tensors of a layout, without padding."""
+    """Return the bytes of the tensors of a layout, without padding."""
     return sum(leaf["nbytes"] for leaf in layout["leaves"] if "value" not in leaf)
 
 

@@ -1,5 +1,5 @@
-"""Opening a task: start its reference worker, learn its cases, refuse what cannot be judged,
-measure its baselines."""
+"""Opens a task: starts its reference worker, learns its cases, refuses what cannot be judged, and
+measures its baselines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .baseline_screening import screen_baselines
 from .open_task import OpenTask, Tell
 from .task_workers import TASK_SECONDS, TaskText, TaskWorkers
 
-# times that a task's parameters are drawn again before it is refused for what its outputs show
+# times that a task's parameters are drawn again before it is refused because of its outputs
 MORE_PARAMETERS = 2
 
 
@@ -35,10 +35,12 @@ def open_task(
     checked: bool = True,
     timed_later: bool = False,
 ) -> tuple[OpenTask, Task]:
-    """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are
-    timed. A task that is `reopened` is not validated again. Without `checked`
-    nothing can be verified later: only shapes are learned. timed_later: baselines will be wanted,
-    and what compiles them takes long to import."""
+    """Open a task. Raises TaskRefusedError, with the worker ended.
+
+    timed: time baselines and ceilings. reopened: do not validate the task again. checked: False if
+    nothing will be verified later, so that only shapes are learned. timed_later: baselines will be
+    needed, whose compiler takes long to import.
+    """
     text = TaskText.of(source, path)
     machine.expect_task(family, text.folder, compiles=timed or timed_later)
     workers = TaskWorkers(machine, family, text)
@@ -57,8 +59,8 @@ def open_task(
         handle.shared = not reason
         if reason:
             handle.notes.append(
-                "everything passes through host memory, and figures are the candidate's own: "
-                f"{reason}"
+                "data pass through host memory, and the figures come from the candidate's own "
+                f"clock: {reason}"
             )
     try:
         task = _learn(handle, tell, timed, checked and not reopened)
@@ -73,9 +75,9 @@ def open_task(
 
 
 def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
-    """Learn the facts of a task: cases, graph, operators; validate and time it where asked."""
+    """Learn the facts of a task (cases, graph, operators); validate and time it if requested."""
     declared = handle.declaration["cases"]
-    # all of them first: a later opening, which validates nothing, must find the same neighbours
+    # all cases first, so that a later opening without validation finds the same neighbours
     for entry in declared:
         if not entry["held_out"]:
             tell("open", f"case {entry['name']}: shapes", 0.02)
@@ -144,8 +146,8 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
 
 
 def _problem(handle: OpenTask, name: str) -> str:
-    """Why a case cannot be judged, with parameters drawn anew where those at hand may be the
-    reason: one bias that is far off can make every output the same."""
+    """Return why a case cannot be judged, after drawing its parameters again if they may be the
+    reason: one extreme bias can make every output the same."""
     reason = validation.problem(handle.pool(name))
     for _ in range(MORE_PARAMETERS if handle.pools[name].describe["state"] else 0):
         if not reason:

@@ -1,9 +1,9 @@
-"""What opening a task found out, remembered on this machine: the next opening of the same task is
-answered without a process.
+"""The cache of opened tasks on this machine: the next opening of the same task is answered without
+a process.
 
-An entry holds the facts of a `Task` but for its text: shapes, operators, screened baselines, notes.
-No seed, input or expected output is among them: those are drawn when something is evaluated, each
-time anew. Only what was opened is remembered, never a refusal.
+An entry holds the facts of a `Task` except its text: shapes, operators, screened baselines, notes.
+It holds no seed, input or expected output; these are drawn again for each evaluation. Only
+successful openings are remembered, never a refusal.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from ..device.machine import Machine
 from . import cache_files
 from .task_workers import TaskText
 
-DISTURBED_AGE_S = 3600.0  # of baselines that were timed while something else used the device
+DISTURBED_AGE_S = 3600.0  # lifetime if something else used the device while baselines were timed
 MOST_FILES, MOST_BYTES = 500, 64 << 20
 _INSTALLED = (".dist-info", ".egg-info")
-_UNIQUE = "device"  # the fact that tells a GPU from another of its kind
+_UNIQUE = "device"  # the fact that distinguishes a GPU from others of its kind
 
 
 @dataclass(frozen=True)
 class CachedOpening:
-    """task: None where nothing can be used. note: since when it is known, or why what there is
-    cannot be used; "" for nothing there."""
+    """The result of a look-up. task: None if there is no usable entry. note: since when the task is
+    known, or why its entry cannot be used; "" if there is no entry."""
 
     task: Task | None = None
     note: str = ""
 
 
 class OpeningCache:
-    """Entries of one machine, one file each, in the judge's cache."""
+    """The entries of one machine, one file each, in the judge's cache."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine, self._folder = machine, machine.cache / "opened"
 
     def find(self, family: DeviceFamily, text: TaskText, *, timed: bool) -> CachedOpening:
-        """timed: with baselines that were timed; without, one that has them will do as well."""
+        """Look a task up. timed: only an entry with timed baselines is usable; otherwise either
+        kind is."""
         if not self._safe:
             return CachedOpening()
         key = self._key(family, text)
@@ -88,8 +89,8 @@ class OpeningCache:
         timed: bool,
         disturbed: bool = False,
     ) -> str:
-        """Remember what was opened now, not for long where timing it was disturbed; why that
-        failed, "" if it did not."""
+        """Remember an opening, only briefly if its timing was disturbed. Returns why that failed,
+        "" if it did not."""
         if not self._safe:
             return ""
         key = self._key(family, text)
@@ -114,13 +115,13 @@ class OpeningCache:
         return ""
 
     def forget(self, family: DeviceFamily, text: TaskText) -> None:
-        """What was remembered proved wrong."""
+        """Remove an entry that proved wrong."""
         self._path(self._key(family, text)).unlink(missing_ok=True)
 
     @property
     def _safe(self) -> bool:
-        """Whether no candidate of this machine can write here: below `landlock` it writes where its
-        user may."""
+        """Whether candidates on this machine cannot write to the cache: below `landlock` they can
+        write wherever their user can."""
         return self._machine.level != "process"
 
     def _path(self, key: dict[str, str]) -> Path:
@@ -130,8 +131,8 @@ class OpeningCache:
         )
 
     def _key(self, family: DeviceFamily, text: TaskText) -> dict[str, str]:
-        """Everything that decides what opening finds out, but for the files that the task itself
-        names (its neighbours)."""
+        """Return everything that determines the result of an opening except the contents of the
+        task's neighbours."""
         environment = self._machine.environment_of(family)
         return {
             "task": task_digest(text.source, text.held_out),
@@ -156,21 +157,21 @@ class OpeningCache:
 def _decode(data: bytes, key: dict[str, str], text: TaskText) -> tuple[float, float, bool, Task]:
     entry: dict[str, Any] = json.loads(data)
     if entry["key"] != key:
-        raise ValueError("it is of another task or machine")
+        raise ValueError("it belongs to another task or machine")
     task = from_json(Task, {**entry["task"], "source": text.source})
     if task.digest != task_digest(text.source, text.held_out, task.neighbours):
-        raise ValueError("its digest is another one")
+        raise ValueError("its digest differs")
     return float(entry["opened"]), float(entry["lasts_s"]), bool(entry["timed"]), task
 
 
 def _digest(folder: str, name: str) -> str:
-    """Of a file below a task's folder, as the task's own process digests it; "" where there is
-    none. The name is that process's word."""
+    """Return the digest of a file below a task's folder, computed as in the task's own process; ""
+    if it is missing. The name comes from that process and is not trusted."""
     path = os.path.join(folder, name)
     if not folder or os.path.isabs(name) or ".." in Path(name).parts:
         return ""
     try:
-        # a pipe would keep us waiting
+        # non-blocking, since opening a pipe would wait
         with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return ""
@@ -183,8 +184,9 @@ def _digest(folder: str, name: str) -> str:
 
 
 def _companions(text: TaskText) -> list[str]:
-    """What of its folder the task's text imports: one more can come before what was imported.
-    Kernels that are written there do not count."""
+    """Return the entries of the task's folder with names that its text imports: a new one could
+    take precedence over the module that was imported. Other new files, such as kernels, do not
+    count."""
     try:
         tree = ast.parse(text.source) if text.folder else ast.Module([], [])
         names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
@@ -193,12 +195,12 @@ def _companions(text: TaskText) -> list[str]:
         return [
             name for name in os.listdir(text.folder or os.sep) if name.partition(".")[0] in stems
         ]
-    except (OSError, ValueError, SyntaxError, RecursionError):  # opening it will say so
+    except (OSError, ValueError, SyntaxError, RecursionError):  # reported when it is opened
         return []
 
 
 def _installed_packages() -> list[str]:
-    """Packages that this interpreter could import, with their versions."""
+    """Return the packages that this interpreter can import, with their versions."""
     folders = [p for p in sys.path if os.path.isdir(p)]
     return [
         f"{folder}/{name}"

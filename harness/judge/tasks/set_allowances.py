@@ -1,5 +1,5 @@
-"""What the outputs of a set of inputs may be off by, from the inputs' family and the framework's
-own error."""
+"""The allowances for the outputs of an input set, from the inputs' family and the framework's own
+error."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .input_families import MOVED, NAMED
 if TYPE_CHECKING:
     import torch
 
-# on their limits, which one draw gave and others are held to: moved inputs are as tame as plain
-# ones
+# factors on limits that are derived from one draw and applied to others; moved inputs vary as
+# little as plain ones
 UNEVEN_FACTOR, MOVED_FACTOR = 4.0, 2.0
-# Limits of named sets hold for other draws as they are if an output has so many elements, each with
-# a likelihood of its own, and of 16 bits at so many times the framework's error (those of 128
-# losses differ by a tenth).
+# The limits of a named set apply to other draws unchanged if an output has at least this many
+# elements, each with its own likelihood; k is then limited to this multiple of the framework's
+# error (in 16 bits, the errors of 128 losses differ by a tenth).
 MANY_NAMED, NAMED_TIMES = 64, 1.5
 
 
 def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
-    """What each output may be off by on exactly these inputs."""
+    """Return the allowance of each output for exactly these inputs."""
     rule: tolerance.Rule = (
         "equal" if pool.exact else "integers" if _integral(input_set) else "rounding"
     )
@@ -60,8 +60,8 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
 
 
 def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
-    """What other draws of a family of timed sets may be off by, from one of them and, of uneven
-    ones, from the plain ones."""
+    """Return the allowances for other draws of a family of timed sets, from one draw of it and, for
+    uneven families, from the plain draws."""
     outputs = zip(pool.allowances, input_set.allowances, input_set.expected, strict=True)
     if input_set.family == NAMED:
         return [
@@ -78,7 +78,8 @@ def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.All
 def note_faint_elements(
     pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]
 ) -> None:
-    """Ask more of the elements that drown in plain draws, in each the same or others."""
+    """Add limits for elements that are small in plain draws, at the same places in each draw or at
+    changing ones."""
     for number, allowance in enumerate(pool.allowances):
         framework = [distance.real(input_set.framework[number]) for input_set in plain]
         if not framework[0].is_floating_point() or allowance.rule == "equal":
@@ -100,23 +101,26 @@ def note_faint_elements(
 
 
 def _integral(input_set: InputSet) -> bool:
-    """Whether sums and products have no rounding. Its family's name alone does not say so: a task
-    may have inputs that no family changes."""
+    """Return whether sums and products of a set need no rounding. The family alone does not decide:
+    a task may have inputs that no family changes."""
     return input_set.family == "exact" and are_exact(
         input_set.file.value(input_set.layout, input_set.base)
     )
 
 
 def _growth(terms: int, family: str) -> float:
-    """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few,
-    equal or nearly equal values, or many beside a large one: rounding errors repeat instead of
-    cancelling and grow with K, not its root. Scaled values saturate functions: of 1 - tanh(x)^2
-    little is left, and all of its rounding (1 of 27 draws of an honest gate was refused). Uneven
-    ones do so by far more: where two of the large terms nearly cancel before such a function, its
-    rounding is theirs (1 in 200 draws of a plain LSTM step was refused; of 2,400 none now, which
-    used up to a third of the limits). Where a named value lies near the sum that it is taken from,
-    the roundings of both are large beside what is left. Shifted values: sums are off in proportion
-    to the shift (one pass for mean and variance by its square: that shows)."""
+    """Return the growth of honest sums' rounding errors in a family, as a factor on their part of
+    the oracle's floor.
+
+    With few, equal or nearly equal values, or many next to a large one, rounding errors repeat
+    instead of cancelling and grow with K, not with its root. Scaled values saturate functions: of 1
+    - tanh(x)^2 little is left, but all of its rounding error (1 of 27 draws of an honest gate was
+    refused). Uneven values do so much more: where two large terms nearly cancel before such a
+    function, the result has their rounding errors (1 in 200 draws of a plain LSTM step was refused;
+    now none of 2,400, which used up to a third of the limits). Where a named value is close to the
+    sum that it is subtracted from, the rounding errors of both are large compared with the
+    difference. Sums of shifted values are off in proportion to the shift (a single pass for mean
+    and variance in proportion to its square, which is detected)."""
     repeated = max(1.0, terms**0.5 / 2)
     growths = {
         "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
@@ -127,16 +131,16 @@ def _growth(terms: int, family: str) -> float:
 
 
 def rounding_slack(pool: CasePool, family: str) -> float:
-    """What an honest kernel may be off by before it rounds to whole numbers, relative to the value
-    and to the root mean square of all: the oracle's floor in the precision of the reference."""
+    """Return an honest kernel's largest error before it rounds to whole numbers, relative to the
+    value plus the root mean square of all: the oracle's floor in the reference's precision."""
     terms = max(pool.reductions)
     base = tolerance.floor("float32", terms, _growth(terms, family))
     return base * pool.roundoff / tolerance.ROUNDOFF["float32"]
 
 
 def _reliefs(pool: CasePool, input_set: InputSet) -> list[float]:
-    """Factors on the whole floor for inputs that were scaled down: an error counts as large as it
-    would be at the task's own scale."""
+    """Return factors on the floor for inputs that were scaled down, so that errors count as at the
+    task's own scale."""
     if input_set.family != "small":
         return [1.0] * len(input_set.expected)
     plain = pool.checking[0][1].expected

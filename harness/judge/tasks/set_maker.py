@@ -1,5 +1,5 @@
-"""Sets of inputs with what is expected for them, from secret seeds: made by a reference worker, in
-files that a worker is shown once, or in memory of the judge's on a device."""
+"""Makes input sets with their expected outputs from secret seeds. A reference worker makes them, in
+files that a worker sees once, or in the judge's memory on a device."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .task_workers import TASK_SECONDS
 if TYPE_CHECKING:
     import torch
 
-# of the same values: bytes, at the most; 64 bits for what may have 8
+# bytes relative to the original values, at most: 64-bit values for 8-bit ones
 _PRECISIONS = {"expected": 8, "framework": 1}
-_PLACES_BYTES = 64  # of JSON, for where an output lies, and once more around all
+_PLACES_BYTES = 64  # of JSON for the place of an output, and once more around all
 
 
 class SetMaker:
@@ -40,12 +40,12 @@ class SetMaker:
         self._worker, self._family, self._shared = worker, family, shared
 
     def free_bytes(self) -> int:
-        """Bytes that there are for sets, where these lie."""
+        """Return the free bytes of the memory in which sets are held."""
         return device_link.free_bytes() if self._shared else host_memory.available()
 
     def make_set(self, pool: CasePool, family: str, seed: int | None = None) -> InputSet:
-        """One set with precise expectations. seed: that of a set which is made again."""
-        # the unused pages of a plan, and what is left of one
+        """Make one set with expected outputs in high precision. seed: to make a set again."""
+        # the unused pages of a layout, and the rest of one
         between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
         slack = rounding_slack(pool, family)
         memories = self._allocate(
@@ -74,8 +74,8 @@ class SetMaker:
         )
 
     def make_group(self, pool: CasePool, families: list[str]) -> Group:
-        """Sets of these families for one timed burst, with expectations in the outputs' own
-        dtypes."""
+        """Make sets of these families for one timed burst, with expected outputs in the outputs'
+        own dtypes."""
         calls, stride = len(families), max(pool.input_bytes, memory_files.PAGE)
         numbers = (
             list(range(len(pool.outputs["leaves"])))
@@ -92,7 +92,7 @@ class SetMaker:
             "families": families, "slacks": slacks, "stride": stride, "slot_bytes": pool.slot_bytes,
             "framework": numbers,
         }  # fmt: skip
-        # they may be long: a file has room for as many, and for where the outputs lie
+        # the layouts may be long: the file has room for all, and for the places of outputs
         text_bytes = len(json.dumps(pool.describe["inputs"])) + PLAIN_BYTES
         layout_bytes = text_bytes + _PLACES_BYTES * (1 + len(pool.outputs["leaves"]))
         layouts_fd = memory_files.create("layouts", calls * layout_bytes)
@@ -111,7 +111,7 @@ class SetMaker:
             computed[0][number] if number in numbers else None for number in range(len(expected))
         ]
         alternatives = computed[bool(numbers) :]
-        # most often of all: then the same object, so that it is sent once
+        # usually that of all sets: then they share the object, so that it is sent once
         common = replies[0]["layout"]
         text = json.dumps(common)  # compared as text, since 1 == True and 0.0 == -0.0
         sets = [
@@ -130,8 +130,8 @@ class SetMaker:
         return Group(sets, expected, framework, alternatives)
 
     def left_state(self, pool: CasePool, input_set: InputSet) -> dict[str, LeftValue]:
-        """What a call of the reference on a set leaves of the parameters and buffers that it
-        updates."""
+        """Return the parameters and buffers that the reference updates, as a call on a set leaves
+        them."""
         names = pool.updated
         size = int(pool.describe["state_layout"]["bytes"])
         fds = [memory_files.create(name, factor * size) for name, factor in _PRECISIONS.items()]
@@ -160,7 +160,7 @@ class SetMaker:
                 os.close(fd)
 
     def _allocate(self, *sizes: int) -> list[SetMemory]:
-        """Memory for inputs, and for what is expected."""
+        """Allocate memory for inputs and expected outputs."""
         return [DeviceSetMemory(size) if self._shared else HostSetMemory(size) for size in sizes]
 
     def _fill(
@@ -171,7 +171,8 @@ class SetMaker:
         arguments: dict[str, Any],
         *other_fds: int,
     ) -> frames.Reply:
-        """Let the worker fill them, and return its reply. other_fds: descriptors besides."""
+        """Let the worker fill the memory, and return its reply. other_fds: additional
+        descriptors."""
         if self._shared:
             device_link.give_back()
         fds = [memory.fd() for memory in memories]
@@ -188,6 +189,6 @@ class SetMaker:
                 memory.finish(fd)
 
     def _place(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Expectations stay where comparing is fastest: in the judge's own memory on the device."""
+        """Move expected outputs to where comparing is fastest: the judge's memory on the device."""
         there = self._family.OWN_MEMORY
         return [t.to(self._family.TORCH_DEVICE) for t in tensors] if there else tensors

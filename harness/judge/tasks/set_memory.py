@@ -1,5 +1,5 @@
-"""Memory that a reference worker fills with inputs and what is expected for them: a file, or memory
-of the judge's on a device."""
+"""Memory that a reference worker fills with inputs and their expected outputs: a file, or memory of
+the judge on a device."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ if TYPE_CHECKING:
 
 
 class SetMemory(ABC):
-    """So many bytes, or a few more. What it is filled with stays as long as a tensor of it is
-    referred to."""
+    """Memory of `nbytes`, or slightly more. Its contents live as long as a tensor in it."""
 
     nbytes: int
 
     @abstractmethod
     def fd(self) -> int:
-        """A descriptor for whoever fills it."""
+        """Return a descriptor for the worker that fills the memory."""
 
     @abstractmethod
     def finish(self, fd: int) -> None:
-        """Let go of the descriptor: it was filled, or will not be."""
+        """Release the descriptor, after filling or failure."""
 
     @abstractmethod
     def file(self) -> InputFile:
-        """As inputs."""
+        """Return the memory as an input file."""
 
     def tensors(self, layout: Layout) -> list[torch.Tensor]:
-        """The tensors of a layout, in order."""
+        """Return the tensors of a layout, in order."""
         return buffers.tensors(layout, self._memory())
 
     def stack(self, layout: Layout, count: int, stride: int) -> list[torch.Tensor]:
-        """Those of so many equal layouts; see buffers.stack."""
+        """Return the stacked tensors of `count` equal layouts; see buffers.stack."""
         return buffers.stack(layout, self._memory(), count, stride)
 
     @abstractmethod
     def _memory(self) -> Any:
-        """What tensors lie in."""
+        """Return the mapping or the bytes in which tensors lie."""
 
 
 class HostSetMemory(SetMemory):
-    """A memory file, which nobody can write to once it is filled."""
+    """A memory file that cannot be written once it is filled."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes, self._fd = nbytes, memory_files.create("set", nbytes)
@@ -68,11 +67,11 @@ class HostSetMemory(SetMemory):
 
     def __del__(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)  # mappings stay
+            os.close(self._fd)  # mappings stay valid
 
 
 class DeviceSetMemory(SetMemory):
-    """No worker but the one that fills it ever sees it."""
+    """Memory on a device that only the worker that fills it can access."""
 
     def __init__(self, nbytes: int) -> None:
         self._region = DeviceRegion(nbytes)

@@ -1,5 +1,5 @@
-"""Starting the worker of a task: confined like a candidate's, with what a reference may need
-besides."""
+"""Starts the workers of a task, confined like a candidate's but with what a reference may need in
+addition."""
 
 from __future__ import annotations
 
@@ -32,16 +32,15 @@ from ..processes.fork_servers import everybodys
 from ..processes.worker import Worker
 from . import cache_files
 
-TASK_SECONDS = task_seconds()  # for each thing a task is asked to do
-MOST_KEPT, MOST_KEPT_BYTES = 200, 2 << 30  # of what tasks compiled, for all of them
-STACK_SHARE = 0.9  # of the deadline: then a step that still runs writes down where it is
+TASK_SECONDS = task_seconds()  # the limit for each request to a task's worker
+MOST_KEPT, MOST_KEPT_BYTES = 200, 2 << 30  # limits on the kept caches of all tasks together
+STACK_SHARE = 0.9  # share of the deadline after which a running step writes its stack
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in')
 
 
 @dataclass(frozen=True)
 class TaskText:
-    """What a worker needs to open a task. path: of the file, "" where the task was given as
-    text."""
+    """What a worker needs to open a task. path: of the file, "" if the task was given as text."""
 
     source: str
     path: str
@@ -50,7 +49,7 @@ class TaskText:
 
     @classmethod
     def of(cls, source: str, path: str) -> TaskText:
-        """With the companion that lies beside it now, and a seed of its own."""
+        """Create it with the present held-out companion beside the file, and a new seed."""
         companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
         held_out = companion.read_text() if companion is not None and companion.is_file() else ""
         return cls(source, path, held_out, secrets.randbits(48))
@@ -61,8 +60,8 @@ class TaskText:
 
     @property
     def folder(self) -> str:
-        """The task's own folder, which it may read; "" without one, and where everything else lies
-        there, too."""
+        """The task's own folder, which it may read; "" if it has none, or if it is a general folder
+        such as the home."""
         folder = os.path.realpath(os.path.dirname(os.path.abspath(self.path))) if self.path else ""
         return "" if not folder or everybodys(folder) else folder
 
@@ -72,11 +71,11 @@ class TaskText:
 
 
 class TaskWorkers:
-    """Starts processes for one task on one device family, and hands what one has compiled to the
-    next.
+    """Starts processes for one task on one device family, and passes what one has compiled on to
+    the next.
 
-    neighbours: what the first of them took from the task's folder, names and digests, once that is
-    learned: the others must find the same."""
+    neighbours: names and digests of the files that the first process loaded from the task's folder,
+    once known; the others must load the same."""
 
     def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText) -> None:
         self._machine, self._family, self.text = machine, family, text
@@ -90,11 +89,11 @@ class TaskWorkers:
     def start(
         self, cancel: CancelToken | None = None, *, compiles: bool = False, allocation: bool = True
     ) -> tuple[Worker, dict[str, Any]]:
-        """A confined process with the task open, and what the task declares. Raises what
-        Worker.wait raises, and TaskRefusedError where what the task loads from its folder changed
-        since the first process.
+        """Start a confined process and open the task in it. Returns the worker and the task's
+        declarations. Raises what Worker.wait raises, and TaskRefusedError if the files that the
+        task loads from its folder have changed since the first process.
 
-        compiles: it runs baselines, of which torch.compile is one. allocation: under the allocator
+        compiles: it runs baselines, one of them with torch.compile. allocation: use the allocator
         policy of every comparison; False for the allocator's defaults."""
         worker = self._machine.task_worker(
             self._family, self.text.folder, compiles=compiles, allocation=allocation
@@ -144,8 +143,8 @@ class TaskWorkers:
                 os.close(fd)
 
     def keep(self, worker: Worker) -> None:
-        """Spare later processes with this task the compiling that this one did. Unread: it came
-        from the sandbox and goes back."""
+        """Keep what a process has compiled for later processes with this task. The judge does not
+        read it: it comes from a sandbox and goes to a sandbox."""
         fd = memory_files.create("compiled", 0, fixed=False)
         try:
             reply = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
@@ -161,15 +160,15 @@ class TaskWorkers:
             os.close(fd)
 
     def refusal(self, error: BaseException, worker: Worker) -> str:
-        """Why the task cannot be judged: file, line, reason, fix; "" for an error that says nothing
-        about the task."""
+        """Return why the task cannot be judged, with file, line, reason and fix; "" for an error
+        that is not the task's."""
         lines = self.text.lines
         if isinstance(error, WorkerFailed):
             return str(error)
         if isinstance(error, WorkerTimeout) or self._died_of_looking(error):
             return (
                 f"{self._where(lines)}: the task did not answer in time; does it loop, wait for "
-                f"input or download something? Each step has {TASK_SECONDS:.0f} s."
+                f"input or download something? The limit for each step is {TASK_SECONDS:.0f} s."
             )
         if isinstance(error, Interfered):
             return (
@@ -178,12 +177,12 @@ class TaskWorkers:
             )
         if isinstance(error, WorkerDied) and error.held_bytes:
             return (
-                f"{self._where(lines)}: the task {error}; a task may hold "
-                f"{host_memory.limit_bytes() / 2**30:.1f} GiB here. Use smaller shapes."
+                f"{self._where(lines)}: the task {error}; the limit on this machine is "
+                f"{host_memory.limit_bytes() / 2**30:.1f} GiB. Use smaller shapes."
             )
         if isinstance(error, WorkerDied) and error.signal_number == 9 and error.starved:
             return (
-                f"{self._where(lines)}: this machine ran out of memory while the task worked, and "
+                f"{self._where(lines)}: this machine ran out of memory while the task ran, and "
                 f"the system ended its process: it held {error.peak / 2**30:.1f} GiB, and "
                 f"{host_memory.available() / 2**30:.1f} GiB are free now. Use smaller shapes, a "
                 "machine with more memory, or wait until other programs need less."
@@ -199,14 +198,14 @@ class TaskWorkers:
         return ""
 
     def _died_of_looking(self, error: BaseException) -> bool:
-        """Whether the process was too slow, so that its stack was written down, and crashed then:
-        Python is asked for it while it runs, and does not always bear that."""
+        """Return whether the process was too slow and then crashed while writing its stack: Python
+        writes it while other code runs, which can crash."""
         crashed = isinstance(error, WorkerDied) and error.signal_number == signal.SIGSEGV
         return crashed and os.pread(self._stack, 9, 0) == b"Timeout ("
 
     def _where(self, lines: Lines) -> str:
-        """The innermost line of the task in the stack that its process left, else where forward
-        is."""
+        """Return the innermost line of the task in the stack that its process wrote, otherwise the
+        line of forward."""
         size = os.fstat(self._stack).st_size
         for file, line in _FRAME.findall(
             os.pread(self._stack, min(size, 1 << 16), 0).decode(errors="replace")
@@ -220,7 +219,7 @@ class TaskWorkers:
 
 
 def differing(first: dict[str, str], second: dict[str, str]) -> str:
-    """The names under which two processes took different contents from a task's folder."""
+    """Return the names of files that two processes loaded with different contents."""
     return ", ".join(
         sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
     )

@@ -1,4 +1,4 @@
-"""How many calls and bursts a case is timed with: as many as its size and its speed allow. Pure."""
+"""The numbers of calls and bursts that a case is timed with, by its size and its speed. Pure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from ...settings import timing_effort
 from ...wire import memory_files
 from ..exchange.case_pool import CasePool
 
-POOL_BYTES = 1 << 30  # of timing sets per case
-FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # of those beyond BURSTS, and of calls on them
+POOL_BYTES = 1 << 30  # limit on the timing sets of a case
+FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # limits on sets beyond BURSTS, and on calls on them
 HOST_BURST_US, DEVICE_BURST_US = 100.0, 200.0  # calls are timed in bursts of about this length
-SHORT_US = 1_000.0  # calls that are handed over by packet
-# Calls on a CPU that go before and are not measured, below so many microseconds: both sides find
-# caches as their own calls left them. A copy of eager that warmed itself looked 1.15 to 1.5 times
-# as fast at 14 us. What takes so long that caches are a small part of it begins with those of both
-# sides as the judge's copies left them.
+SHORT_US = 1_000.0  # shorter calls are sent by packet
+# (unmeasured calls, limit in microseconds): unmeasured calls on a CPU before measured ones shorter
+# than the limit, so that both sides find caches as their own calls left them. A copy of eager that
+# warmed itself appeared 1.15 to 1.5 times as fast at 14 us. For long calls caches matter little,
+# and both sides find them as the judge's copies left them.
 WARM_CALLS = ((6, 100.0), (2, SHORT_US), (1, 5_000.0), (0, math.inf))
-BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
-# of a set that takes long to draw, and how many of them a search draws at least
+BURSTS = 8  # per process; more if a case is small, since the interval narrows with their number
+# bytes above which a set takes long to draw, and the least number of such sets in a search
 DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4
 SEARCH_BURSTS, CONFIRMATION_BURSTS = (
     max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128)
 )
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
-# On a device where the judge's clock measures bursts, which is off by 2 us for each (H200) and
-# takes 3 ms: so long, or of so many calls, so many of them in a process, so many calls that are a
-# burst of their own, and so many bursts that call nothing; in a search and in a confirmation.
+# On a device where the judge's clock measures bursts, with an error of 2 us and an overhead of 3 ms
+# for each (H200): length, most calls and number of bursts, number of calls that are bursts of their
+# own, and number of empty bursts; each (in a search, in a confirmation).
 QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_SINGLES, QUEUED_EMPTY = (
     (300.0, 1_000.0),
     (32, 96),
@@ -35,15 +35,16 @@ QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_SINGLES, QUEUED_EMPTY 
     (8, 32),
     (5, 15),
 )
-# per process of a device: calls that are a burst of their own, fewer where a set is large
+# per process on a device: calls that are bursts of their own, fewer if a set is large
 SINGLE_CALLS = 8
 
 
 @dataclass(frozen=True)
 class TimingPlan:
-    """How one case is timed in one pair of processes. calls: measured, of a burst. warm_calls:
-    before them, not measured. bursts: of each candidate. single_calls: that are a burst of their
-    own, for each candidate. empty_bursts: that call nothing. short: whether a call is."""
+    """How one case is timed in one pair of processes. calls: measured calls of a burst. warm_calls:
+    unmeasured calls before them. bursts: for each candidate. single_calls: calls that are bursts of
+    their own, for each candidate. empty_bursts: bursts without calls. short: whether calls are
+    short."""
 
     calls: int
     warm_calls: int
@@ -62,9 +63,9 @@ def plan_timing(
     *,
     one_by_one: bool,
 ) -> TimingPlan:
-    """Plan for a kernel of about `latency_us` a call: so many bursts where the case is small, and
-    as many for each of several candidates. free_bytes: for all sets. one_by_one: whether calls are
-    handed over so."""
+    """Plan the timing of a kernel of about `latency_us` per call: `bursts` bursts if the case is
+    small, for each candidate. free_bytes: for all sets. one_by_one: whether calls are made one by
+    one."""
     confirming = bursts > SEARCH_BURSTS
     call_bytes = pool.input_bytes + pool.slot_bytes + pool.alternative_bytes + 2 * memory_files.PAGE
     call_us = max(latency_us, 1.0)
@@ -84,7 +85,7 @@ def plan_timing(
         cheap_bursts = min(
             bursts, FEW_BYTES // (calls * call_bytes), round(1e6 * FEW_SECONDS / spent_us)
         )
-    if pool.input_bytes > DEAR_BYTES:  # 7 ms and more to draw and answer one
+    if pool.input_bytes > DEAR_BYTES:  # at least 7 ms to draw a set and its expected outputs
         cheap_bursts = min(cheap_bursts, BURSTS if confirming else DEAR_BURSTS)
         least_bursts = min(BURSTS, max(cheap_bursts, DEAR_BURSTS))
     if pool.shared:

@@ -1,9 +1,8 @@
-"""Whether a case can tell a kernel from a fake: what somebody lazy would return must fail on at
-least one checking set.
+"""Validates that a case can distinguish a kernel from a fake: outputs that need no work must fail
+on at least one checking set.
 
-The filters are those that problem sets are validated with (robust-kbench, BackendBench), made
-relative to the oracle itself: a fake counts only if it passes the very check that candidates have
-to pass.
+The filters are those used to validate problem sets (robust-kbench, BackendBench), applied with the
+oracle itself: a fake counts only if it passes the same check that candidates have to pass.
 """
 
 from __future__ import annotations
@@ -22,19 +21,18 @@ from ..exchange.input_sets import InputSet
 if TYPE_CHECKING:
     import torch
 
-# number of a checking set -> what to return for an output there
+# index of a checking set -> the fake output for it
 Fake = Callable[[int], "torch.Tensor | None"]
-# norm-wise error of the framework against float64: from here, and in narrow dtypes
+# norm-wise error of the framework against float64 that is too large; the most in narrow dtypes
 DISAGREES, HOPELESS = 0.02, 0.5
-INEXACT = 0.1  # share of an integer output in which the framework differs from float64
-ROWS_COMPUTED = 8  # every eighth row
+INEXACT = 0.1  # tolerated share of an integer output where the framework differs from float64
+ROWS_COMPUTED = 8  # a fake computes one row in so many
 MOST_AXES = 4
 _FIX = "Use inputs that make the outputs vary (other distribution, scale or shape)."
 
 
 def problem(pool: CasePool) -> str:
-    """Why a verdict on this case would prove nothing, and the fix; "" where it would prove
-    something."""
+    """Return why a verdict on this case would prove nothing, and the fix; "" if it would."""
     plain = [input_set for _, input_set in pool.checking if input_set.family == "dense"]
     for input_set in plain:
         if reason := _disagreement(pool, input_set):
@@ -43,7 +41,7 @@ def problem(pool: CasePool) -> str:
 
 
 def _disagreement(pool: CasePool, input_set: InputSet) -> str:
-    """The reference against itself in float64."""
+    """Return how the reference disagrees with itself in float64, "" if it does not."""
     if not input_set.finite:
         return (
             "the outputs hold NaN or infinity on the task's own inputs, so rounding cannot be "
@@ -61,7 +59,7 @@ def _disagreement(pool: CasePool, input_set: InputSet) -> str:
             )
             if share > INEXACT:
                 return (
-                    f"output {number} differs from the same in float64 in {share:.0%} of its "
+                    f"output {number} differs from its float64 result in {share:.0%} of its "
                     f"elements. {_FIX}"
                 )
             continue
@@ -77,14 +75,13 @@ def _disagreement(pool: CasePool, input_set: InputSet) -> str:
             return (
                 f"output {number} has the size {size:.1e} in float64, and in {dtype} it is off by "
                 f"{allowed.framework_error * size:.1e}, so rounding cannot be judged. Use inputs "
-                "that cancel less, or a wider dtype; let nothing in forward depend on the dtype."
+                "that cancel less, or a wider dtype; forward must not depend on the dtype."
             )
     return ""
 
 
 def _lazy(pool: CasePool) -> str:
-    """Every output has to resist; one that a fake passes for everywhere is fine beside one that
-    resists."""
+    """Return which fakes pass for all outputs, "" if at least one output detects every fake."""
     inputs = [tensors_of(input_set.file.value(input_set.layout)) for input_set in _judging(pool)]
     fakes: list[str] = []
     for number in range(len(pool.outputs["leaves"])):
@@ -102,7 +99,7 @@ def _lazy(pool: CasePool) -> str:
         fakes.append(label)
     labels = " and ".join(dict.fromkeys(fakes))
     return (
-        f"{labels} instead of the outputs would pass the check, so a right result proves nothing. "
+        f"{labels} would pass the check in place of the outputs, so a right result proves nothing. "
         f"{_FIX}"
     )
 
@@ -124,7 +121,7 @@ def _passes(pool: CasePool, number: int, fake: Fake, sizes: list[float]) -> bool
 
 
 def _judging(pool: CasePool) -> list[InputSet]:
-    """The sets that can fail a candidate: special values do not."""
+    """Return the sets that can fail a candidate; sets with special values cannot."""
     return [input_set for _, input_set in pool.checking if input_set.family != "special"]
 
 
@@ -163,8 +160,8 @@ def _fakes(
 
 
 def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch.Tensor:
-    """Right in some rows drawn at random; elsewhere zero or, with `spread`, what those rows are on
-    average."""
+    """Return outputs that are right in some random rows; the others are zero or, with `spread`, the
+    average of these rows."""
     import torch
 
     rows = expected.reshape(-1, expected.shape[-1] if expected.dim() > 1 else 1)
@@ -173,7 +170,7 @@ def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch
         rows[sample] if rows.is_floating_point() or rows.is_complex() else rows[sample].double()
     )
     filler = computed.mean(0) if spread else torch.zeros_like(computed[0])
-    # of eight bits little can be assigned
+    # torch supports few assignments of 8-bit floats
     work = torch.float32 if dtype.is_floating_point and dtype.itemsize < 2 else dtype
     made_up = filler.to(work).repeat(len(rows), 1)
     made_up[sample] = computed.to(work)
@@ -183,8 +180,8 @@ def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch
 def _views(
     input_shape: tuple[int, ...], output_shape: tuple[int, ...]
 ) -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
-    """What can be had from a tensor of one shape in another without computing: axes permuted,
-    reshaped, cut, repeated."""
+    """Yield the ways to turn a tensor of one shape into another shape without computing: permuting
+    axes, reshaping, cutting, repeating."""
     if _count(input_shape) == _count(output_shape):
         orders = (
             itertools.permutations(range(len(input_shape)))

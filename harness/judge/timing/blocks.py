@@ -1,5 +1,4 @@
-"""One timed block: a candidate process against the baselines on one case; and what its surroundings
-make of it."""
+"""One timed block: a candidate process against the baselines on one case, and what disturbed it."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from . import causes, paired, timed_outputs
 
 
 def draw(context: StageContext, case: Case, candidates: int = 1) -> None:
-    """Draw the sets on which a case is timed in the next process, unless they are there; of
-    several candidates each gets its own."""
+    """Draw the sets on which a case is timed in the next process, unless they exist; each of
+    several candidates gets its own."""
     pool = context.task.pools[case.name]
     pool.ask_for_bits(context.bitwise)
     context.task.drawer.draw_timing(
@@ -42,8 +41,8 @@ def time_case(
     *,
     hot: bool = True,
 ) -> case_times.Block:
-    """One block: a candidate process against baselines, on the timing core or on `cores` with a
-    thread each. hot: whether warm figures are wanted, and what the baselines hold."""
+    """Time one block: a candidate process against baselines, on the timing core or on `cores` with
+    a thread each. hot: also measure warm figures and the baselines' memory."""
     pool = context.task.pools[case.name]
     draw(context, case)
     slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
@@ -98,15 +97,15 @@ def time_case(
 
 
 def timed_failure(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:
-    """The failure that ends the evaluation."""
+    """Return the failure that ends the evaluation."""
     text, finding = f"{wrong} (right while it was checked, {when})", wrong.finding
     signal = Signal(finding.signal or "wrong.values", text)
     return Failure("incorrect", text, (signal,), wrong=(wrong.case, finding))
 
 
 def report(times: case_times.CaseTimes) -> dict[str, Any]:
-    """The device's state around the blocks that count, by process, and how many others were
-    measured again."""
+    """Report the device's state around the valid blocks, by process, and the number of blocks that
+    were measured again."""
     baseline = next(iter(times.blocks[0].pairs), "") if times.blocks else ""
     noise = causes.explain(times, baseline)
     states = [
@@ -121,7 +120,7 @@ def report(times: case_times.CaseTimes) -> dict[str, Any]:
 
 
 def doubts(case: str, times: case_times.CaseTimes) -> list[Signal]:
-    """What disturbed blocks that count, though it was tried again."""
+    """Return signals about blocks that are used although they were disturbed."""
     texts_by_signal: dict[str, list[str]] = {}
     for block in times.blocks:
         for name, text in {d.signal: d.text for d in block.disturbances}.items():

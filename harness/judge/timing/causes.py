@@ -1,5 +1,5 @@
-"""Why an interval is wide: what the rounds of a case show, process by process. Pure; it names
-causes and decides nothing."""
+"""Causes of a wide interval, read from the rounds of a case, process by process. Pure; for
+information only, it decides nothing."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from statistics import median
 
 from ..figures import case_times, statistics
 
-WIDE = 1.2  # upper end of an interval over its lower end, from which on its cause is looked for
-APART = 1.15  # medians of processes that differ by more are told apart
-# between the two halves of a side's rounds: more is two speeds where each half is narrow
+WIDE = 1.2  # least ratio of an interval's ends for which a cause is looked for
+APART = 1.15  # least ratio of the medians of processes that count as different
+# least ratio of two narrow halves of a side's rounds that count as two speeds
 SPEEDS = 1.25
-NARROW = 1.1  # third over first quartile of one speed
-STEADY = 1.5  # 90 % over 10 % quantile of rounds that do not scatter
-FAULTS = 1.0  # page faults a call
-CLOCKS = 1.05  # between the processes of a case, just after they were timed
+NARROW = 1.1  # the most third over first quartile of one speed
+STEADY = 1.5  # the most 90 % over 10 % quantile of rounds that do not scatter
+FAULTS = 1.0  # page faults per call
+CLOCKS = 1.05  # tolerated ratio of clocks between a case's processes, just after timing
 
 
 @dataclass(frozen=True)
 class Noise:
-    """ratios: of each process, the median of its paired ratios (above 1: the candidate is faster),
-    with all that the figure includes.
-    causes: the most telling first, in words; empty where the rounds show none."""
+    """ratios: for each process the median of its paired ratios (above 1: the candidate is faster),
+    with the corrections of the figure. causes: in words, the most significant first; empty if the
+    rounds show none."""
 
     ratios: tuple[float, ...]
     causes: tuple[str, ...]
@@ -34,7 +34,8 @@ class Noise:
 
 
 def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
-    """Of the blocks of a case that count. baseline: whose pairs are compared."""
+    """Explain the noise in the valid blocks of a case. baseline: the one whose pairs are
+    compared."""
     if not times.pairs(baseline):
         return Noise((), ())
     pairs, blocks = times.confirmed_pairs(baseline), times.blocks
@@ -52,8 +53,8 @@ def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
 
 
 def _outlier(ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, float]]]) -> list[str]:
-    """One process of several whose ratio is far from those of all others, which agree; and which
-    side of it is unusual."""
+    """Describe one process whose ratio is far from those of all others, which agree, and the side
+    of it that is unusual."""
     if len(ratios) < 3:
         return []
     ordered = sorted(range(len(ratios)), key=lambda number: ratios[number])
@@ -78,7 +79,7 @@ def _outlier(ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, floa
 
 
 def _side_causes(who: str, processes: Sequence[Sequence[float]]) -> list[str]:
-    """Whether a side has two speeds, drifts, or scatters."""
+    """Describe whether a side has two speeds or scatters."""
     times = [us for process in processes for us in process]
     if len(times) < 8:
         return []
@@ -98,7 +99,7 @@ def _side_causes(who: str, processes: Sequence[Sequence[float]]) -> list[str]:
 
 
 def _halves(ordered: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
-    """Below and above the largest step between neighbours, each of an eighth of all at least."""
+    """Split at the largest step between neighbours; each part has at least an eighth of all."""
     least = max(2, len(ordered) // 8)
     steps = [
         (ordered[n] / max(ordered[n - 1], 1e-9), n) for n in range(least, len(ordered) - least + 1)
@@ -112,7 +113,7 @@ def _is_narrow(times: Sequence[float]) -> bool:
 
 
 def _clock_causes(mhz: Sequence[int]) -> list[str]:
-    """The clock of a core that is busy moves with heat, and with what its neighbours do."""
+    """Describe different clocks: a busy core's clock depends on heat and on the other cores."""
     if len(mhz) < 2 or max(mhz) <= CLOCKS * min(mhz):
         return []
     return [f"the core ran at {min(mhz)} MHz in one process and at {max(mhz)} MHz in another"]
@@ -121,7 +122,8 @@ def _clock_causes(mhz: Sequence[int]) -> list[str]:
 def _fault_causes(
     who: str, blocks: Sequence[case_times.Block], of: Callable[[case_times.Block], Sequence[float]]
 ) -> list[str]:
-    """Page faults in some bursts and not in others: memory that is fresh here and used there."""
+    """Describe page faults in only some bursts: memory that is new in these and reused in
+    others."""
     counts = [faults for block in blocks for faults in of(block)]
     high_counts = [faults for faults in counts if faults > FAULTS]
     if not high_counts or len(high_counts) == len(counts):

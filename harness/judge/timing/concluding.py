@@ -1,4 +1,4 @@
-"""What the rounds of a case come to: an interval, a verdict, and what speaks against either."""
+"""The conclusion from the rounds of a case: an interval, a verdict, and doubts about them."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from ..stage_context import StageContext
 from . import blocks, memory_use
 
 UNCONFIRMED = (
-    "the judge's clock does not reproduce the candidate's own, which said faster: the figure is "
-    "the judge's"
+    "the judge's clock does not confirm the candidate's own, which shows a shorter time: the "
+    "figure is the judge's"
 )
 WAITS = (
-    "a call takes longer by the judge's clock than its process ran: it waits for others, and the "
-    "figure counts that"
+    "a call takes longer by the judge's clock than its process ran: it waits for others, which the "
+    "figure includes"
 )
 AHEAD = (
-    "calls that are not measured take longer than those that are, by more than the baseline's do: "
-    "the figure counts that ({alone:.4g} us without it)"
+    "unmeasured calls take longer than measured ones, by more than the baseline's do: the figure "
+    "includes this ({alone:.4g} us without it)"
 )
 MERGED = (
     "a call takes longer alone than as one of several, by more than the baseline's does: the "
-    "figure is that of a call alone"
+    "figure is that of a single call"
 )
-DRIFT = 1.1  # of a baseline since the task was opened: up to 1.06 was seen (H100)
-FILLING_US = 2.0  # for a kernel that fills memory, between others in a queue (H100)
+DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
+FILLING_US = 2.0  # time of a small kernel that fills memory, in a queue of others (H100)
 Times = Mapping[str, CaseTimes]  # by case
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a timed case comes to."""
+    """The conclusion for a timed case."""
 
     result: CaseResult
     signals: tuple[Signal, ...] = ()
     failure: Failure | None = None
-    """The figures show a cheat, and the result is what it was before; or it holds more memory than
-    it may."""
+    """Set if the figures show a cheat (the result is then unchanged), or if the candidate holds
+    more memory than allowed."""
 
 
 def conclude(
     context: StageContext, case: Case, result: CaseResult, times: Times, rng: random.Random
 ) -> Conclusion:
-    """The result of a timed case over its strongest baseline. case: with its screening. result: of
-    its outputs."""
+    """Conclude a timed case against its strongest baseline. case: with its screening. result: of
+    the check of its outputs."""
     case_times, family = times[case.name], context.task.family
     by_judge, best = case_times.nothing_us is not None, strongest(case_times)
     if not by_judge and (failure := _clock_failure(context, case, case_times)):
@@ -72,8 +72,8 @@ def conclude(
     comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
-    prepared_us = _prepared_us(context, case_times, case.name, best)
-    signals += _doubts(case, comparison, open_us, prepared_us, latency_us)
+    spared_us = prepared_us(context, case_times, case.name, best)
+    signals += _doubts(case, comparison, open_us, spared_us, latency_us)
     concluded = replace(
         result,
         speedup=comparison.speedup,
@@ -111,7 +111,8 @@ def conclude(
 def compare(
     context: StageContext, times: Times, case: str, baseline: str, rng: random.Random
 ) -> statistics.Comparison:
-    """Under what is known of this device, and of a search's one baseline process."""
+    """Compare with a baseline, using the known properties of the device and the number of baseline
+    processes."""
     family = context.task.family
     return statistics.compare(
         times[case].confirmed_pairs(baseline),
@@ -124,39 +125,42 @@ def compare(
 
 
 def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
-    """By how much a call may be longer than its figure; of what is joined the most, since rounds
-    keep the doubt under which they were measured."""
+    """Return by how much a call may be longer than its figure; with earlier samples the larger
+    value, since their rounds keep the uncertainty of their measurement."""
     case_times = times[case]
     earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
     return max(
         earlier,
         case_times.open_us
         + case_times.alone_open_us(baseline)
-        + _prepared_us(context, case_times, case, baseline),
+        + prepared_us(context, case_times, case, baseline),
     )
 
 
-def _prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
-    """What a call may have been spared by outputs that were made ready on a device while nothing
-    was timed: writing them, and the kernel that does so."""
+def prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
+    """Return the time per call that a candidate may have saved by preparing outputs while nothing
+    was timed: on a device, writing them and the kernel for it; on a CPU also reading what they are
+    copied from."""
     nbytes = context.task.pools[case].slot_bytes
-    share = times.prepared_share(baseline, nbytes)
-    if not share:
+    share, ready_bytes = times.prepared_share(baseline, nbytes), times.ready_bytes
+    if not share and not ready_bytes:
         return 0.0
-    rates = context.machine.ceilings_of(context.task.family).write_bandwidth
-    return share * (1e6 * nbytes / min(rates.values()) + FILLING_US)
+    ceilings = context.machine.ceilings_of(context.task.family)
+    written_us = 1e6 * nbytes / min(ceilings.write_bandwidth.values()) + FILLING_US
+    copied_us = 1e6 * 2 * ready_bytes / min(ceilings.bandwidth.values())
+    return share * written_us + copied_us
 
 
 def is_contended(context: StageContext, times: Times, case: str) -> bool:
-    """Whether somebody else had work for the device in rounds of this case."""
+    """Return whether another process used the device in rounds of this case."""
     return case in context.request.earlier.contended or any(b.contended for b in times[case].blocks)
 
 
 def drift(context: StageContext, case: Case, times: CaseTimes) -> float:
-    """What the baseline took here, as a factor on what it took when the task was opened, beyond
-    what is usual on a device whose bursts the judge's clock measures; 1 for no more. A candidate's
-    process may leave something that delays others although it is stopped, such as copies from the
-    host, and slow down bursts of nothing as well."""
+    """Return the baseline's time as a factor on its time at opening, if the change is unusual on a
+    device whose bursts the judge's clock measures; 1 otherwise. A candidate's process may leave
+    work on the device that delays others although the process is stopped, such as copies from the
+    host, and slows down empty bursts as well."""
     name = strongest(times)
     by_judge = times.nothing_us is not None and not context.task.family.SYNCHRONOUS
     if not by_judge or name not in case.baselines_us:
@@ -167,20 +171,20 @@ def drift(context: StageContext, case: Case, times: CaseTimes) -> float:
 
 
 def baseline_processes(context: StageContext, times: Times) -> int:
-    """How many processes of the baselines stood beside the candidate's."""
+    """Return the number of baseline processes that the candidate was timed against."""
     earlier = context.request.earlier
     count = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
     return count + (earlier.baselines if earlier.rounds else 0)
 
 
 def strongest(times: CaseTimes) -> str:
-    """The baseline with the lowest median."""
+    """Return the baseline with the lowest median."""
     baselines = medians(times)
     return min(baselines, key=lambda name: baselines[name])
 
 
 def medians(times: CaseTimes) -> dict[str, float]:
-    """Microseconds of each baseline."""
+    """Return the median microseconds of each baseline."""
     names = list(times.blocks[0].pairs)
     rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
     return {
@@ -190,7 +194,7 @@ def medians(times: CaseTimes) -> dict[str, float]:
 
 
 def _clock_failure(context: StageContext, case: Case, times: CaseTimes) -> Failure | None:
-    """Where the candidate's own clock gives the figure, and the judge's disagrees."""
+    """Return a failure if the candidate's own clock gives the figure and the judge's disagrees."""
     copying_us = roofline.copying_us(case, context.machine.ceilings_of(context.task.family))
     if not times.clock_disagrees(copying_us):
         return None
@@ -205,10 +209,10 @@ def _clock_failure(context: StageContext, case: Case, times: CaseTimes) -> Failu
 def _bounds_us(
     context: StageContext, case: Case, times: CaseTimes, latency_us: float
 ) -> tuple[float, float]:
-    """The roofline of a case, by the ceilings that the diagnosis names as well, and the least time
-    that is plausible; 0 for none. What a baseline reached can be reached; and ceilings that a
-    candidate exceeds are measured again before it is accused, since other programs may have had the
-    memory when they were measured."""
+    """Return the roofline of a case, by the same ceilings as the diagnosis, and the shortest
+    plausible time; 0 for none. A baseline's time is always plausible. Ceilings that a candidate
+    exceeds are measured again before it is accused, since other programs may have used the memory
+    when they were measured."""
     if not case.roofline_time_us:
         return 0.0, 0.0
     family, working_set = context.task.family, context.task.pools[case.name].working_set
@@ -227,20 +231,20 @@ def _bounds_us(
 
 
 def _floor_us(context: StageContext, case: Case) -> float:
-    """Microseconds in which nobody can have written the outputs, 0 where there is nothing to
-    write."""
+    """Return the microseconds below which the outputs cannot have been written, 0 if there is
+    nothing to write."""
     ceilings = context.machine.ceilings_of(context.task.family)
     return roofline.impossible_us(case, ceilings) if case.bytes_written else 0.0
 
 
 def _speed_failure(context: StageContext, case: Case, latency_us: float) -> Failure | None:
-    """Where nobody could have written the outputs."""
+    """Return a failure if the outputs cannot have been written in the measured time."""
     floor_us = _floor_us(context, case)
     if latency_us >= floor_us:
         return None
     text = (
-        f"case {case.name}: {latency_us:.2f} us is below {floor_us:.2f} us, the least in which "
-        "this machine can write the outputs"
+        f"case {case.name}: {latency_us:.2f} us is below {floor_us:.2f} us, the shortest time in "
+        "which this machine can write the outputs"
     )
     return Failure("reward_hack", text, (Signal("cheat.impossible_speed", text),))
 
@@ -256,14 +260,15 @@ def _vouch(
     times: Times,
     latency_us: float,
 ) -> tuple[statistics.Comparison, list[Signal]]:
-    """The comparison without what cannot be vouched for, and why."""
+    """Return the comparison reduced to what the judge can certify, and signals with the
+    reasons."""
     signals = []
     if numbers := context.task.pools[case.name].predictable:
         if comparison.verdict == "faster":
             comparison = replace(comparison, verdict="inconclusive")
         text = (
-            f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may "
-            "be off by: a number known beforehand would pass for it, so no speed-up is vouched for"
+            f"case {case.name}: output {numbers[0]} is the same in every draw within its "
+            "tolerance: a number known beforehand would pass, so no speed-up can be certified"
         )
         signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
     factor = drift(context, case, times[case.name])
@@ -271,11 +276,11 @@ def _vouch(
     if factor != 1.0:
         text = (
             f"case {case.name}: the baseline took {factor * screened_us:.1f} us, and "
-            f"{screened_us:.1f} us when the task was opened: something else had a hand in it, so "
-            "nothing is called faster"
+            f"{screened_us:.1f} us when the task was opened: something else affected it, so no "
+            "candidate is called faster"
         )
         signals.append(Signal("foreign_process", text, {"factor": factor}))
-    # what slows the baseline down may be the candidate's; of the contended `doubts` tells
+    # the candidate may have slowed the baseline down; `doubts` reports a contended device
     if factor != 1.0 or is_contended(context, times, case.name):
         speedup = min(comparison.speedup, screened_us / latency_us)
         comparison = replace(
@@ -291,7 +296,7 @@ def _doubts(
     case: Case,
     comparison: statistics.Comparison,
     open_us: float,
-    prepared_us: float,
+    spared_us: float,
     latency_us: float,
 ) -> list[Signal]:
     if not comparison.doubted:
@@ -301,24 +306,25 @@ def _doubts(
         f"leaves open whether a call takes up to {open_us:.1f} us more than {latency_us:.1f} us, "
         "so it is not called faster"
     )
-    if prepared_us:
+    if spared_us:
         text += (
-            f". {prepared_us:.1f} us of it: outputs may have been made ready in the memory that it "
-            "holds beyond the baseline"
+            f". {spared_us:.1f} us of it: outputs may have been prepared beforehand, in memory "
+            "that it does not use again"
         )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 
 
 def _nothing_us(context: StageContext, times: CaseTimes) -> float | None:
-    """The evaluator's own part of a call, which figures include; on a device it is taken off."""
+    """Return the evaluator's own part of a call, which figures include; None on a device, where it
+    is subtracted."""
     if times.nothing_us is None or not context.task.family.SYNCHRONOUS:
         return None
     return times.nothing_us[0]
 
 
 def _reason_for_raise(context: StageContext, times: CaseTimes, baseline: str) -> str:
-    """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is
-    noise and says nothing of anyone."""
+    """Return why the figure was raised, "" if only by noise: raises below the margin are not
+    attributed to the candidate."""
     family = context.task.family
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED

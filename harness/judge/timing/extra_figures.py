@@ -1,5 +1,5 @@
-"""What a confirmation measures beside the verdict: every core of a CPU, and the figure that an
-unfair comparison would give."""
+"""Additional figures of a confirmation: all cores of a CPU, and the figure of a naive
+comparison."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from ..tasks.baseline_screening import Screening
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from . import blocks, paired
+from .concluding import prepared_us
 
-ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one of them
+ENOUGH_CORES = 4  # least number for a verdict: with fewer, the system's own work disturbs one
 
 
 def measure_extra_figures(
@@ -48,8 +49,8 @@ def measure_extra_figures(
 def _all_cores(
     context: StageContext, case: Case, baseline: str, cores: list[int], rng: random.Random
 ) -> AllCores:
-    """Against the strongest baseline of the verdict. With enough cores in as many fresh processes
-    as a verdict takes, else in one."""
+    """Compare with the strongest baseline on all cores; with enough cores in as many fresh
+    processes as a verdict needs, otherwise in one."""
     is_verdict = len(cores) >= ENOUGH_CORES
     times = case_times.CaseTimes()
     for _ in range(paired.PROCESSES if is_verdict else 1):
@@ -60,7 +61,10 @@ def _all_cores(
             worker.close()
     processes = times.confirmed_pairs(baseline)
     comparison = statistics.compare(
-        processes, context.task.family.MARGIN, rng, open_us=times.open_us
+        processes,
+        context.task.family.MARGIN,
+        rng,
+        open_us=times.open_us + prepared_us(context, times, case.name, baseline),
     )
     return AllCores(
         len(cores),
@@ -73,10 +77,10 @@ def _all_cores(
 
 
 def _naive_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:
-    """Median microseconds of eager under default allocation, timed alone; None where it could not
-    be had. latency_us: a call's, about. A usual benchmark lets eager allocate fresh, page-faulting
-    output memory in each call, one after the other, while the kernel writes into memory it already
-    has: the figure stands beside the fair one."""
+    """Return the median microseconds of eager under default allocation, timed alone; None if that
+    fails. latency_us: the approximate time of a call. A usual benchmark lets eager allocate new,
+    page-faulting output memory in each call, while the kernel writes to memory that it already has;
+    this figure shows the difference from the fair one."""
     pool = task.pools[case]
     task.drawer.draw_timing(pool, latency_us)
     worker, _ = task.workers.start(allocation=False)

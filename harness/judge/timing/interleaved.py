@@ -1,9 +1,8 @@
-"""One block with several candidates: each in a confined process of its own, burst by burst in
-random order beside one baseline.
+"""One block with several candidates, each in its own confined process, timed burst by burst in
+random order against one baseline.
 
-A candidate runs in its own turns only; everything that it started is stopped while another one
-runs, and all of them get inputs that they have not seen. Every timed output of every candidate is
-verified.
+A candidate runs only in its own turns; everything that it started is stopped while another one
+runs. All candidates get inputs that they have not seen, and every timed output of each is verified.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _WORKERS = (WorkerFailed, WorkerDied, WorkerTimeout, Interfered)
 
 
 class Lost(Exception):
-    """The candidate at this place failed while it was timed; the block says nothing of the
+    """The candidate at this place failed while it was timed. The block gives no result for the
     others."""
 
     def __init__(self, place: int, failure: Failure) -> None:
@@ -45,7 +44,7 @@ class Lost(Exception):
 
 @dataclass
 class _Side:
-    """A candidate in one block. round_us: microseconds a call. pending: outputs that wait for being
+    """A candidate in one block. round_us: microseconds per call. pending: outputs that wait to be
     verified."""
 
     place: int
@@ -58,7 +57,7 @@ class _Side:
 
     @property
     def name(self) -> str:
-        """Among the sides of a block, whose first candidate has none."""
+        """Its name among the sides of a block; "" for the first candidate."""
         return f"candidate {self.place}" if self.place else ""
 
 
@@ -69,7 +68,7 @@ def time_case(
     baseline: str,
     rng: random.Random,
 ) -> list[case_times.Block]:
-    """One block for each candidate, with as many rounds each, all measured in turn. case: with its
+    """Time one block for each candidate, with equally many interleaved rounds. case: with its
     screening. Raises Lost."""
     task, pool = contexts[0].task, contexts[0].task.pools[case.name]
     blocks.draw(contexts[0], case, len(contexts))
@@ -84,7 +83,7 @@ def time_case(
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
         try:
             return _CaseRounds(case, sides, baseline, rng).measure()
-        except _WORKERS as error:  # between turns
+        except _WORKERS as error:  # a worker ended between turns
             lost_side = next((side for side in sides if _is_gone(side.worker)), None)
             if lost_side is None:
                 raise
@@ -126,7 +125,7 @@ class _CaseRounds:
         self._most = len(pool.timing) // len(candidates)
         size = (pool.warm_calls + pool.calls) * pool.slot_bytes
         each = max(1, min(self._most, timed_outputs.PENDING_BYTES // (size * len(candidates))))
-        # one call: slots share what they keep
+        # a single call, since all slots share their storage
         storage = first.slots.storage(1 + each * len(candidates), pool.warm_calls + pool.calls)
         self._scratch = storage[0]
         for side in candidates:
@@ -176,8 +175,8 @@ class _CaseRounds:
             Drawer(self._task.baseline_worker).take_state(self._pool, state)
 
     def _rounds(self, half: Half, turn: Turn) -> None:
-        """The rounds of one half: every side has one burst in each, candidates on sets that no
-        other one ever sees, the baseline on those of another round."""
+        """Run the rounds of one half. Every side has one burst in each round: candidates on sets
+        that no other candidate sees, the baseline on those of another round."""
         self._verify()
         self._half, pool, order = half, self._pool, list(self._names)
         for name in self._names:
@@ -217,8 +216,9 @@ class _CaseRounds:
                 )
 
     def _pick_group(self, groups: Sequence[Group], name: str, number: int) -> Group:
-        """The sets of a side in a round. Candidates of one author could tell each other what comes
-        out: a number of descriptors or of pages is seen by all processes of a machine."""
+        """Return the sets of a side in a round. Candidates get different ones, since candidates of
+        one author could pass results to each other, for example by numbers of descriptors or pages
+        that all processes of a machine can see."""
         count = len(self._candidates)
         rounds = len(groups) // count
         side = self._by_name.get(name)
@@ -254,10 +254,10 @@ class _CaseRounds:
                 )
             if name == self._baseline:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-            paired.note(block, result, pool.calls, candidate=name == side_name)
+            paired.note(block, result, pool.calls, self._half, candidate=name == side_name)
 
     def _verify(self, *sides: _Side) -> None:
-        """Look at the outputs that wait for it."""
+        """Verify the pending outputs."""
         for side in sides or self._candidates:
             with self._blame(side.name):
                 timed_outputs.verify_outputs(
@@ -271,8 +271,8 @@ class _CaseRounds:
 
     @contextlib.contextmanager
     def _blame(self, name: str) -> Iterator[None]:
-        """What a candidate does wrong is its own; what the baseline does is the evaluator's
-        trouble."""
+        """Attribute errors inside the block: a candidate's are its failure, the baseline's are an
+        error of the evaluator."""
         side = self._by_name.get(name)
         try:
             if side is None:
@@ -287,13 +287,13 @@ class _CaseRounds:
 
 
 def _is_gone(worker: Worker) -> bool:
-    """Whether it was ended, perhaps in this moment: a kill takes some time to come about."""
+    """Return whether a worker has ended or is ending: a kill takes some time."""
     return is_gone(worker.root) or worker.has_ended
 
 
 @contextlib.contextmanager
 def losing(place: int) -> Iterator[None]:
-    """A failure here is that of the candidate at this place."""
+    """Attribute a failure inside the block to the candidate at this place."""
     try:
         yield
     except Failure as failure:
@@ -304,7 +304,7 @@ def losing(place: int) -> Iterator[None]:
 def _attribute_failures(
     case: Case, place: int, context: StageContext, worker: Worker
 ) -> Iterator[None]:
-    """Whatever goes wrong here is this candidate's failure."""
+    """Turn any error of the worker inside the block into this candidate's failure."""
     try:
         with losing(place):
             yield

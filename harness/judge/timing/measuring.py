@@ -21,17 +21,17 @@ from ..stage_context import StageContext
 from ..tasks.baseline_screening import Screening
 from . import blocks, concluding, extra_figures, paired
 
-# measured again because something else used the device: in one confirmation, and one block
+# blocks measured again because something else used the device: in a confirmation, of one block
 REPEATS, REPEATS_OF_ONE = 4, 2
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
-MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave inconclusive
-PAUSE_S = 0.25  # before one of them: what disturbed it may pass
+MOST_PROCESSES = 36  # in a confirmation, for cases that the first processes leave inconclusive
+PAUSE_S = 0.25  # before a block is measured again: the disturbance may pass
 
 
 def time_candidate(context: StageContext, verified: Verified) -> Timed:
-    """Fresh candidate processes, one after the other; each runs every case against its baselines.
-    What the device's state makes doubtful is measured again by one more fresh process, within
-    bounds."""
+    """Time a candidate in fresh processes, one after another; each runs every case against its
+    baselines. Blocks that the device's state makes doubtful are measured again in another fresh
+    process, a limited number of times."""
     timing = _Timing(context, verified)
     try:
         timing.run()
@@ -41,7 +41,7 @@ def time_candidate(context: StageContext, verified: Verified) -> Timed:
 
 
 class _Timing:
-    """What timing one candidate has found so far."""
+    """The timing of one candidate, with its results so far."""
 
     def __init__(self, context: StageContext, verified: Verified) -> None:
         self._context, self._rng = context, paired.fresh_rng()
@@ -51,10 +51,10 @@ class _Timing:
         earlier = context.request.earlier.rounds
         self._times = {c.name: CaseTimes(earlier=earlier.get(c.name, {})) for c in context.cases}
         self._repeats = REPEATS if context.confirming else SEARCH_REPEATS
-        self._worker: Worker | None = None  # the candidate's process under way
+        self._worker: Worker | None = None  # the candidate's present process
 
     def run(self) -> None:
-        """Raises Failure."""
+        """Time all cases. Raises Failure."""
         context = self._context
         self._processes()
         for case in context.cases:
@@ -67,13 +67,13 @@ class _Timing:
                 )
 
     def outcome(self, failure: Failure | None = None) -> Timed:
-        """As far as it came."""
+        """Return the outcome as far as timing came."""
         if failure is None:
             return Timed(self._data(), self._signals, self._results, times=self._times)
         return Timed({}, self._signals, with_wrong(self._results, failure), failure, self._times)
 
     def _processes(self) -> None:
-        """As many as it takes."""
+        """Run as many processes as needed."""
         context = self._context
         least = round(paired.PROCESSES * context.request.effort)
         process, deadline, cases = 0, math.inf, context.cases
@@ -98,18 +98,18 @@ class _Timing:
                 )
 
     def _process(self, process: int, cases: Sequence[Case]) -> None:
-        """One fresh process on these cases, the first of the evaluation being 0."""
+        """Run one fresh process on these cases. process: its number in the evaluation, from 0."""
         context = self._context
         if context.request.renews:
-            # neither side is always the first on the device
+            # random, so that neither side is always the first on the device
             context.task.restart_baselines(at_once=self._rng.random() < 0.5)
-        if context.task.family.SLOW_START:  # begins before its candidate is loaded
+        if context.task.family.SLOW_START:  # started before its candidate is loaded
             context.machine.reaper.wait()
             prestart_timed(context)
         blocks.draw(context, self._screening.of(cases[0]))
         try:
             self._start()
-            context.machine.reaper.wait()  # compilers of this one among them
+            context.machine.reaper.wait()  # also for compilers of this process
             for number, case in enumerate(cases):
                 fraction = 0.4 + 0.5 * min(1.0, (process + number / len(cases)) / paired.PROCESSES)
                 text = f"process {process + 1} of at least {paired.PROCESSES}, case {case.name}"
@@ -120,7 +120,7 @@ class _Timing:
                     if process >= paired.PROCESSES
                     else paired.contenders(screened, every=context.confirming)
                 )
-                # of a search the first process is enough for what is shown beside the verdict
+                # in a search, the first process suffices for the figures shown beside the verdict
                 hot = context.confirming or not process
                 times.blocks.append(self._block(screened, baselines, fraction, hot=hot))
                 if context.confirming and context.task.crowds_memory:
@@ -129,7 +129,7 @@ class _Timing:
             self._end()
 
     def _block(self, case: Case, baselines: list[str], fraction: float, *, hot: bool) -> Block:
-        """One that counts: measured again where something else used the device."""
+        """Measure a valid block, again if something else used the device."""
         block, tries = self._measure(case, baselines, hot=hot), REPEATS_OF_ONE
         while block.disturbances and self._repeats and tries:
             self._repeats, tries = self._repeats - 1, tries - 1
@@ -147,7 +147,7 @@ class _Timing:
         return blocks.time_case(self._context, case, self._worker, baselines, self._rng, hot=hot)
 
     def _start(self) -> None:
-        # nothing of an earlier one is there, not even in flight, when this one begins
+        # nothing of an earlier process, not even pending messages, may be left
         self._context.machine.reaper.wait()
         self._worker = start_worker(self._context)
 
@@ -166,8 +166,9 @@ class _Timing:
             raise conclusion.failure
 
     def _behind(self, processes: int) -> str:
-        """Why a search need not go on timing a candidate that its first processes show far behind
-        the best so far; empty where it must. The more of them, the surer is their figure."""
+        """Return why a search can stop timing a candidate whose first processes show it far behind
+        the best so far; "" if it must continue. The threshold is closer to the best with more
+        processes, since their figure is more reliable."""
         context, best = self._context, self._context.request.best
         if context.request.renews or not best:
             return ""
@@ -190,8 +191,8 @@ class _Timing:
         )
 
     def _undecided_cases(self) -> list[Case]:
-        """Cases whose interval does not decide yet, but for held-out ones, which decide nothing
-        about speed."""
+        """Return the cases whose interval is not decisive yet, without held-out ones, which do not
+        count for speed."""
         cases = []
         for case in self._context.cases:
             comparison = self._compare(case.name)
@@ -208,7 +209,7 @@ class _Timing:
         return concluding.compare(self._context, self._times, case, baseline, self._rng)
 
     def _data(self) -> dict[str, Any]:
-        """Of the report."""
+        """Return the data of the report."""
         times, strongest = self._times, concluding.strongest
         return {
             "processes": {n: len(t.blocks) for n, t in times.items()},
@@ -226,8 +227,8 @@ class _Timing:
         }
 
     def _samples(self) -> Samples:
-        """What a later evaluation of the same key may join: the rounds of this one and those that
-        it joined."""
+        """Return the samples for a later evaluation of the same key: the rounds of this one and the
+        earlier ones that it joined."""
         context, times = self._context, self._times
         rounds = {
             name: {
@@ -249,7 +250,7 @@ class _Timing:
 
 
 def with_wrong(results: Mapping[str, CaseResult], failure: Failure) -> Mapping[str, CaseResult]:
-    """With the case marked whose output was wrong while it was timed, if that is how it failed."""
+    """Mark the case whose output was wrong while it was timed, if that is the failure."""
     if failure.wrong is None:
         return results
     case, finding = failure.wrong
@@ -257,5 +258,5 @@ def with_wrong(results: Mapping[str, CaseResult], failure: Failure) -> Mapping[s
 
 
 def _round(us: float) -> float:
-    """Five digits: more than a clock is good for."""
+    """Round to five digits, which is more than a clock's precision."""
     return float(f"{us:.5g}")

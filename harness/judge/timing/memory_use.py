@@ -1,5 +1,5 @@
-"""How much memory a side of a block uses, and what that says of a candidate: compared with the
-strongest baseline's, and with the limit of the policy."""
+"""The memory that a side of a block uses, compared with the strongest baseline's and with the
+policy's limit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..processes.worker import Worker
 from ..processes.worker_status import PeakMemory
 from ..tasks.open_task import OpenTask
 
-TIMES_BASELINE = 2.0  # and more than processes of equal kernels differ by
+TIMES_BASELINE = 2.0  # in addition to the difference between processes of equal kernels
 
 
 class MemoryUse:
-    """The most that a worker holds from now on. Of a device, whose allocators keep what they had,
-    the most that it holds when it is looked at, and when it is recorded."""
+    """The peak memory of a worker from now on. For a device, whose allocators keep freed memory, it
+    is the most of all readings by `look` and `record`."""
 
     def __init__(self, task: OpenTask, worker: Worker) -> None:
         self._task, self._worker = task, worker
@@ -25,13 +25,14 @@ class MemoryUse:
         self._device: int | None = None
 
     def look(self) -> None:
-        """At what it holds of a device now."""
+        """Read the device memory that it holds now."""
         used_bytes = self._task.family.memory_of(descendants(self._worker.root))
         if used_bytes is not None:
             self._device = max(used_bytes, self._device or 0)
 
     def record(self, block: Block, side: str, slots: Slots) -> None:
-        """Write it into the block. slots: the outputs of this side, which the judge lends."""
+        """Write the peak to the block. slots: this side's output slots, which belong to the
+        judge."""
         peak = self._host.most(self._lent_bytes(slots))
         block.host_bytes[side] = max(0, peak - self._worker.base_bytes)
         self.look()
@@ -39,14 +40,15 @@ class MemoryUse:
             block.device_bytes[side] = self._device
 
     def _lent_bytes(self, slots: Slots) -> int:
-        """Bytes of memory files: outputs and inputs of this case, and of those before it, which the
-        worker has still mapped. Two times, since files are renewed before they are let go."""
+        """Return the bytes of the judge's memory files: outputs and inputs of this case and of
+        earlier ones that the worker still maps. Counted twice, since new files are mapped before
+        old ones are released."""
         pools = self._task.pools.values()
         return 2 * sum(p.input_bytes + p.state_bytes + slots.count * p.slot_bytes for p in pools)
 
 
 def beyond_baseline(result: CaseResult) -> list[Signal]:
-    """Where it holds far more: one signal at most."""
+    """Return at most one signal if a candidate holds far more memory than the baseline."""
     parts = [
         f"{_gib(nbytes)} of {where} memory where {result.baseline} holds {_gib(baseline_bytes)}"
         for where, nbytes, baseline_bytes in _peaks(result)
@@ -64,7 +66,7 @@ def beyond_baseline(result: CaseResult) -> list[Signal]:
 
 
 def over_limit(result: CaseResult, policy: Policy) -> Failure | None:
-    """Where it holds more than the policy allows."""
+    """Return a failure if a candidate holds more memory than the policy allows."""
     if policy.memory_gib is None:
         return None
     for where, nbytes, _ in _peaks(result):
@@ -79,7 +81,7 @@ def over_limit(result: CaseResult, policy: Policy) -> Failure | None:
 
 
 def _peaks(result: CaseResult) -> list[tuple[str, int, int | None]]:
-    """(which memory, the candidate's bytes, the baseline's), of those that are known."""
+    """Return (kind of memory, candidate's bytes, baseline's bytes) for each known kind."""
     host = ("host", result.host_peak_bytes, result.baseline_host_peak_bytes)
     device = ("device", result.device_peak_bytes, result.baseline_device_peak_bytes)
     return [

@@ -1,15 +1,15 @@
-"""Paired timing: fresh candidate processes against the baselines, in random order, on inputs no
-process has seen before.
+"""Paired timing: fresh candidate processes against the baselines, in random order, on inputs that
+no process has seen before.
 
-On a CPU calls come one by one and the judge's clock gives the figure of both sides (see calls). A
-call that waits for others is as long as the judge saw it.
+On a CPU, calls are made one by one and the judge's clock gives the figure of both sides (see
+calls). The figure of a call that waits for others includes the wait.
 
-On a device that shares memory with the judge its clock gives the figure of a burst (see
-device_slots). Elsewhere on a device the process's own events do, and the judge's clock, from
-handing over the inputs to holding the outputs, bounds it: a figure that it does not reproduce is
-replaced by what it saw, and one far beyond its noise is an accusation. An advantage within what the
-judge's clock leaves open is not called faster. A burst's inputs are there together; calls that are
-a burst of their own must confirm its figure.
+On a device that shares memory with the judge, the judge's clock gives the figure of a burst (see
+device_slots). On other devices the process's own events do, and the judge's clock, from sending the
+inputs to having the outputs, bounds it: a figure that it does not confirm is replaced by the time
+that the judge saw, and a difference far beyond noise is an accusation. An advantage within the
+uncertainty of the judge's clock is not called faster. All inputs of a burst are there together, so
+calls that are bursts of their own must confirm its figure.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from .runners import Burst, InBursts, OneByOne, Sides
 from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
 
 PROCESSES = 3
-# of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
+# limit on one side's calls in a block, after BURSTS bursts: a slow candidate needs no more
 MOST_SECONDS = 0.5
 
-LOOKS = 3  # at a device's memory in each half, in rounds that nobody foresees
+LOOKS = 3  # readings of a device's memory in each half, in random rounds
 
 
 class BaselineLost(Exception):
-    """A baseline did not answer: the evaluator's trouble, and nothing that the candidate did."""
+    """A baseline did not answer: an error of the evaluator that the candidate did not cause."""
 
 
 @contextlib.contextmanager
 def _blame(name: str) -> Iterator[None]:
-    """What a worker does wrong is its own: the candidate's ("") is a finding, a baseline's is
+    """Attribute errors inside the block: the candidate's ("") are findings, a baseline's are
     not."""
     try:
         yield
@@ -79,11 +79,13 @@ def time_process(
     checked: bool = True,
     hot: bool = True,
 ) -> Block:
-    """One fresh candidate process against the reference worker, for one case. change: puts a side
-    ("" is the candidate) into a state of the parameters, which is done in the middle where there
-    are any. one_core: both are pinned to the timing core. checked: whether timed outputs have to be
-    right. hot: whether what is shown beside the verdict is measured as well, for which both sides
-    make more calls. Raises WrongWhenTimed."""
+    """Time one fresh candidate process against the baselines, for one case.
+
+    change: puts a side ("" is the candidate) into a state of the parameters; used between the
+    halves if there are parameters. one_core: both sides are pinned to the timing core. checked:
+    timed outputs must be right. hot: also measure the figures shown beside the verdict, for which
+    both sides make more calls. Raises WrongWhenTimed.
+    """
     pool = task.pools[case.name]
     names = ["", *baselines]
     times_us: dict[str, list[float]] = {name: [] for name in names}
@@ -112,7 +114,7 @@ def time_process(
         )
         for half in pool.halves:
             if half.state:
-                # new callers afterwards: no worker takes commands while it makes calls
+                # callers are started again afterwards: a worker in calls takes no commands
                 for name in ("", baselines[0]):
                     with _blame(name):
                         change(name, half.state)
@@ -125,7 +127,7 @@ def time_process(
             memory = MemoryUse(task, sides.workers[name])
             with _blame(name):
                 block.warm_us[name], waited, deciding = sides.hot(name)
-            if name:  # baselines share a process, so its rounds do not tell them apart
+            if name:  # here, since baselines share a process and so their rounds' memory
                 memory.record(block, name, sides.slots[name])
             if not task.family.SYNCHRONOUS:
                 block.end_to_end_us[name] = waited
@@ -138,8 +140,9 @@ def time_process(
 
 
 class _Rounds:
-    """The rounds of one block: their figures go to `block` and `times_us`. most: of both halves
-    together. drawer: of the sets, None where outputs need not be right. Raises WrongWhenTimed."""
+    """The rounds of one block. Their figures go to `block` and `times_us`. most: the limit on the
+    rounds of both halves together. drawer: of the sets, None if outputs need not be right. Raises
+    WrongWhenTimed."""
 
     def __init__(
         self,
@@ -157,8 +160,7 @@ class _Rounds:
         self._names, self._baseline = list(names), names[1]
         self._block, self._times_us, self._most = block, times_us, most
         self._drawer = drawer
-        # outputs of the candidate's bursts that were not looked at yet; each side's are put aside
-        # alike
+        # storage for unverified outputs of the candidate; the baselines' are copied alike
         size = (pool.warm_calls + pool.calls) * pool.slot_bytes
         places = 1 + max(1, min(most, PENDING_BYTES // size))
         self._storage = sides.slots[""].storage(places, pool.warm_calls + pool.calls)
@@ -167,7 +169,7 @@ class _Rounds:
         self._on_device = isinstance(sides, Queued)
 
     def run(self, half: Half, turn: Turn, memory: MemoryUse) -> None:
-        """The rounds of one half. memory: of the candidate, before any of them is measured."""
+        """Run the rounds of one half. memory: that of the candidate, started before the rounds."""
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         for name in names:
@@ -187,7 +189,7 @@ class _Rounds:
         for number in range(rounds):
             self._rng.shuffle(names)
             for position, name in enumerate(names):
-                # each side reads sets that the others have not just read, so that nobody finds warm
+                # each side gets sets that the others have not just read, so that no side finds warm
                 # caches
                 shift = 0 if not name else (1 + position) * max(1, rounds // (len(names) + 1))
                 result = self._run_burst(name, half.group(number + offset + shift), turn)
@@ -199,10 +201,10 @@ class _Rounds:
                     )
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                note(self._block, result, pool.calls, candidate=not name)
+                note(self._block, result, pool.calls, half, candidate=not name)
             if number in look_rounds:
-                memory.look()  # what it makes ready in one call it may give back in another
-        # not between the rounds: one side's process would be warmer for them
+                memory.look()  # memory prepared in one call may be released in another
+        # not between the rounds, since they would warm up one side's process
         for _ in range(min(rounds, sides.NULL_TURNS)):
             self._block.null_ns += sides.time_empty_calls(turn)
         for group in pool.single_call_groups if half is pool.halves[-1] else ():
@@ -214,7 +216,7 @@ class _Rounds:
         self._require_intact(self._sides.outputs_are_intact(""))
 
     def verify(self) -> None:
-        """Look at the outputs that wait for it."""
+        """Verify the pending outputs."""
         if self._drawer is None:
             self._pending.clear()
             return
@@ -241,12 +243,12 @@ class _Rounds:
         return result
 
     def _require_intact(self, intact: bool) -> None:
-        """Raise where outputs changed that were right when they were handed over."""
+        """Raise WrongWhenTimed if outputs changed after they were returned."""
         if self._drawer is not None:
             raise_if_changed(self._case, intact)
 
 
-def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
+def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool) -> None:
     """Add a burst of the candidate or of a baseline to the block's figures."""
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
@@ -255,6 +257,8 @@ def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
             [float(result.process_clock_ns)] if result.process_clock_ns else []
         )
         block.faults.append(result.minor_faults / calls)
+        ready_bytes = result.ready_bytes / calls
+        block.ready_bytes.append(min(ready_bytes, half.alike_bytes) if ready_bytes else 0.0)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)
@@ -263,19 +267,20 @@ def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
 
 
 def strongest(case: Case) -> str:
-    """The fastest baseline of the screening."""
+    """Return the fastest baseline of the screening."""
     return min(case.baselines_us, key=lambda name: case.baselines_us[name])
 
 
 def contenders(case: Case, *, every: bool) -> list[str]:
-    """Baselines to time: all of them, or those that screening left within 5 % of the strongest. Not
-    more: two that take turns in one process are warmer than a candidate between them, and honest
-    ones were said to do work ahead of their calls."""
+    """Return the baselines to time: all of them, or at most two within 5 % of the strongest in the
+    screening. Not more, because baselines that take turns in one process are warmer than the
+    candidate between them, and honest candidates were then accused of working ahead of their
+    calls."""
     ordered = sorted(case.baselines_us, key=lambda name: case.baselines_us[name])
     limit = case.baselines_us[ordered[0]] * 1.05
     return ordered if every else [name for name in ordered if case.baselines_us[name] <= limit][:2]
 
 
 def fresh_rng() -> random.Random:
-    """Order and bootstrap are not predictable from outside."""
+    """Return a generator for order and bootstrap that is not predictable from outside."""
     return random.Random(secrets.randbits(64))

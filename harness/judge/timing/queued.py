@@ -16,45 +16,45 @@ from ..figures import statistics
 from ..processes.freezing import Turn
 from .runners import WARM_BURSTS, Burst, Sides
 
-# for launches to be queued: the first time; at least, afterwards
+# time for queueing the launches: at first, and at least afterwards
 SETTLING_S, QUEUEING_S = 1.0, 0.05
-# Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's
-# word to its first kernel and from its last one to its own word, besides what is measured of it;
-# and what the judge hears late of one that waits for the device itself.
+# What a candidate could save of an empty burst's time besides the measured part (from the judge's
+# word to its first kernel, and from its last kernel to its own word); and the delay until the judge
+# notices the end of a burst that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
-LEAST_NS = 500  # of a call: no device begins with kernels one after the other in less
-# an idle device is had in 0.2 ms (H200), one on which a kernel runs when its process's share of 2
-# ms is over
+LEAST_NS = 500  # least time of a call: no device starts consecutive kernels faster
+# an idle device responds within 0.2 ms (H200), a busy one after the 2 ms time slice of the other
+# process
 BUSY_NS = 1_000_000
-APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters, generously
+APPEARING_NS = 100_000  # generous scatter of the time that inputs take to appear
 
 
 class Queued(Sides):
-    """On a device that shares memory with the judge: calls wait in the stream for the judge's word,
-    and its clock gives the figure, less what a burst takes that calls nothing."""
+    """Sides on a device that shares memory with the judge: calls wait in the stream for the judge's
+    word, and its clock gives the figure, less the time of an empty burst."""
 
-    NULL_TURNS = 1  # what such a burst takes was measured before
+    NULL_TURNS = 1  # the time of an empty burst is measured in `settle`
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        # seconds in which a side has queued its launches, or never will
+        # seconds within which a side queues its launches, or never will
         self._patience: dict[str, float] = {}
-        # by the number of calls of a burst that calls none: see QueuedResult
+        # (before_ns, whole_ns) of an empty burst, by the number of calls it stands for
         self._empty_ns: dict[int, tuple[int, int]] = {}
-        # of a burst of nothing, where a worker waits otherwise and says early that it has done
+        # see _early_gain
         self._early_gain_ns = 0
         self._waits = False  # whether a side waits for the device itself
-        self._busy = False  # whether somebody had work for the device before a burst of nothing
-        # by the id of a worker: outputs of its bursts that are looked at again
+        self._busy = False  # whether the device was busy before an empty burst
+        # by the id of a worker: outputs of its bursts that are checked again
         self._reservoirs: dict[int, DeviceReservoir] = {}
 
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         worker, slots, key = self.workers[name], self._slots(name), self.keys[name]
         with turn(worker.root):
-            # what is loaded late is loaded now
+            # load now the kernels that are loaded at first use
             bursts.run(worker, slots, key, [self.warm_set], [0], self.seconds)
             self._patience[name] = SETTLING_S
-            # under these parameters, and not of another baseline
+            # a new one for these parameters and this baseline
             reservoir = self._reservoirs[id(worker)] = DeviceReservoir(
                 self.pool, looks=name in self._seconds_taken
             )
@@ -124,16 +124,16 @@ class Queued(Sides):
         ]
 
     def _figure(self, result: QueuedResult, calls: int) -> int:
-        """Nanoseconds of the calls. Inputs that took longer to appear than usual were perhaps seen
-        by others meanwhile."""
+        """Return the nanoseconds of the calls. Time that inputs took to appear beyond the usual is
+        added, since the worker may have seen them meanwhile."""
         before_ns, whole_ns = self._empty_ns[calls]
         late_ns = max(0, result.before_ns - before_ns - APPEARING_NS)
         return max(LEAST_NS * calls, result.whole_ns - whole_ns + late_ns)
 
     def _early_gain(self, turn: Turn) -> int:
-        """Nanoseconds that a candidate spares a burst whose process waits for the judge's word as
-        the driver does, and is heard before its calls have begun: the judge's copy waits for the
-        device behind them."""
+        """Return the nanoseconds that a candidate gains if its process waits for the judge's word
+        by the driver and writes its own word before its calls: the judge's copy then already waits
+        for the device behind the calls."""
         sets = self.pool.timing[0].sets
         results = [self._run_empty(sets, turn, early=True) for _ in range(self.pool.empty_bursts)]
         early_ns = statistics.median([each.whole_ns for each in results])
@@ -142,8 +142,7 @@ class Queued(Sides):
     def _run_empty(
         self, sets: Sequence[InputSet], turn: Turn, *, early: bool = False
     ) -> QueuedResult:
-        """A burst that calls nothing, in the baselines' process. early: see
-        DeviceSlots.run_queued."""
+        """Run an empty burst in the baselines' process. early: see DeviceSlots.run_queued."""
         name = next(filter(None, self.workers))
         worker = self.workers[name]
         with turn(worker.root):
@@ -160,7 +159,7 @@ class Queued(Sides):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing is held any more."""
+        """Release all kept outputs."""
         self._reservoirs.clear()
         for worker in {id(worker): worker for worker in self.workers.values()}.values():
             with contextlib.suppress(

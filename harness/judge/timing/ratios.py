@@ -1,4 +1,4 @@
-"""What two candidates that were timed in the same rounds differ by, and how sure that is."""
+"""The ratio of two candidates that were timed in the same rounds, and its certainty."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
 from ..figures import case_times, statistics
 from ..stage_context import StageContext
-from .concluding import drift
+from .concluding import drift, prepared_us
 
 
 @dataclass(frozen=True)
 class _Ratio:
-    """One case of a duel on the log scale, with the bounds of its interval. vouched: the same
-    bounds if each side's calls took as much longer as nothing would show. barred: whether something
-    else leaves open who is faster. open_us: see CaseDuel."""
+    """One case of a duel on the log scale, with the bounds of its interval. vouched: the bounds
+    after allowing for time that each side's calls could hide. barred: whether anything else leaves
+    open which one is faster. open_us: see CaseDuel."""
 
     case: Case
     value: float
@@ -31,7 +31,7 @@ class _Ratio:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A candidate of a comparison, by its number, with what was measured of it."""
+    """A candidate of a comparison, by its number, with its measurements."""
 
     number: int
     context: StageContext
@@ -39,8 +39,8 @@ class Entrant:
 
 
 def duel(first: Entrant, second: Entrant, rng: random.Random) -> tuple[Duel, dict[int, Signal]]:
-    """The first candidate against the second. Where the figures call one faster and the judge does
-    not vouch for it, that one's number comes with a signal."""
+    """Compare the first candidate with the second. If the figures show one as faster but the judge
+    cannot certify it, a signal is returned under that candidate's number."""
     case_ratios, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
     cases = tuple(_case(r, margin) for r in case_ratios)
     verdict, by_figure = _verdict(case_ratios, margin), _by_figure(case_ratios, margin)
@@ -48,9 +48,9 @@ def duel(first: Entrant, second: Entrant, rng: random.Random) -> tuple[Duel, dic
     if verdict == "inconclusive" and by_figure in ("faster", "slower"):
         winner, loser = (first, second) if by_figure == "faster" else (second, first)
         text = (
-            f"faster than candidate {loser.number + 1} of the comparison by the figures, but not "
-            "by more than the judge's clock leaves open, or the device was shared or an output "
-            "known beforehand"
+            f"faster than candidate {loser.number + 1} of the comparison by the figures, but by "
+            "less than the uncertainty of the judge's clock, or the device was shared, or an "
+            "output is predictable"
         )
         doubted[winner.number] = Signal("clock_open", text)
     mean, low, high = (math.exp(_mean(case_ratios, values)) for values in _columns(case_ratios))
@@ -65,7 +65,7 @@ def _case(r: _Ratio, margin: float) -> CaseDuel:
 
 
 def is_settled(first: Entrant, second: Entrant, rng: random.Random) -> bool:
-    """Whether more processes would not change what can be said of the two."""
+    """Return whether more processes would not change the result for the two candidates."""
     case_ratios, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
     of_figures_alone = any(r.barred for r in case_ratios)
     return (
@@ -74,7 +74,7 @@ def is_settled(first: Entrant, second: Entrant, rng: random.Random) -> bool:
 
 
 def _ratios(first: Entrant, second: Entrant, rng: random.Random) -> list[_Ratio]:
-    """Of the cases that decide: all, where none has a weight."""
+    """Return the ratios of the cases with a weight; of all cases if none has one."""
     judged = first.context.cases
     cases = [case for case in judged if case.weight > 0] or judged
     return [_ratio(first, second, case, rng) for case in cases]
@@ -96,8 +96,11 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     comparison = statistics.compare(processes, margin, rng, process_us=process_us)
     low, high = map(math.log, comparison.interval)
     (first_hidden, both_us), (second_hidden, _) = (
-        _hidden_time(first_times, second_times, first_us),
-        _hidden_time(second_times, first_times, second_us),
+        _hidden_time(each, other, us, prepared_us(first.context, each, case.name, baseline))
+        for each, other, us in (
+            (first_times, second_times, first_us),
+            (second_times, first_times, second_us),
+        )
     )
     is_contended = any(
         block.contended for times in (first_times, second_times) for block in times.blocks
@@ -122,10 +125,12 @@ def _hidden_time(
     times: case_times.CaseTimes,
     opponent: case_times.CaseTimes,
     processes: Sequence[Sequence[float]],
+    ready_us: float,
 ) -> tuple[float, float]:
-    """By how much a candidate's calls may be longer than its figure, on the log scale, and neither
-    the judge's clock nor the other candidate's calls would show it; and the microseconds that are
-    left out of that: the evaluator's own part of a call, which is the same for both."""
+    """Return by how much, on the log scale, a candidate's calls may be longer than its figure
+    without the judge's clock or the other candidate's calls showing it; and the microseconds
+    excluded from this, the evaluator's own part of a call, which is the same for both.
+    ready_us: the time that outputs prepared beforehand may have saved."""
     paired_times = case_times.CaseTimes(
         [
             case_times.against(own_block, block)
@@ -133,14 +138,15 @@ def _hidden_time(
         ]
     )
     both_us = paired_times.nothing_us[1] if paired_times.nothing_us else 0.0
-    hidden_us = paired_times.open_us - both_us + paired_times.alone_open_us(case_times.OTHER)
+    hidden_us = ready_us + paired_times.open_us - both_us
+    hidden_us += paired_times.alone_open_us(case_times.OTHER)
     return math.log1p(
         hidden_us / statistics.median([us for process in processes for us in process])
     ), both_us
 
 
 def _by_figure(case_ratios: Sequence[_Ratio], margin: float) -> Verdict:
-    """What the intervals alone say of the cases together."""
+    """Return the verdict on all cases together by the intervals alone."""
     return _classify(
         _mean(case_ratios, [r.low for r in case_ratios]),
         _mean(case_ratios, [r.high for r in case_ratios]),
@@ -149,7 +155,7 @@ def _by_figure(case_ratios: Sequence[_Ratio], margin: float) -> Verdict:
 
 
 def _verdict(case_ratios: Sequence[_Ratio], margin: float) -> Verdict:
-    """What the judge vouches for."""
+    """Return the verdict that the judge can certify."""
     by_figure = _by_figure(case_ratios, margin)
     if by_figure not in ("faster", "slower"):
         return by_figure
@@ -180,6 +186,6 @@ def _columns(case_ratios: Sequence[_Ratio]) -> tuple[list[float], list[float], l
 
 
 def _mean(case_ratios: Sequence[_Ratio], values: Sequence[float]) -> float:
-    """By the weights of the cases."""
+    """Return the mean with the weights of the cases."""
     weights = [r.case.weight or 1.0 for r in case_ratios]
     return sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)

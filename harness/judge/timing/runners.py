@@ -1,5 +1,5 @@
-"""The two sides of one timed block, and how a burst of either is run: on a CPU call by call, on a
-device all calls at once. See `queued` for a device that shares memory with the judge."""
+"""The sides of one timed block, and how their bursts are run: call by call on a CPU, all calls at
+once on a device. See `queued` for a device that shares memory with the judge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...workers import gate
 from ..candidate_workers import CALL_FACTOR, Deadlines
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
-from ..exchange.bills import BilledCaller
+from ..exchange.bills import BilledCaller, ClockedCaller
 from ..exchange.calls import Caller
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Half, InputSet
@@ -30,19 +30,22 @@ from ..tasks.open_task import COMPILE_SECONDS, OpenTask
 from .settling import is_settled, longest_fault_ns
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
-EMPTY_CALLS = 2  # calls that do nothing, each time they are made
+EMPTY_CALLS = 2  # empty calls in each measurement of them
 
 
 @dataclass(frozen=True)
 class Burst:
-    """One burst. inside_ns: its measured calls, the figure: on a CPU what the kernel billed the
-    process for, on a device by the judge's clock where memory is shared, else what the process
-    itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a
-    device that shares no memory. queued_ns: what the host took to issue them; on a CPU the same as
-    inside_ns. process_clock_ns: by the process's own clock, where that is another one. busy:
-    whether somebody had work for the device before it. unmeasured_ns: on a CPU what the turn took
-    before its measured calls, by the same clock. intact: whether all outputs were still the same in
-    the end."""
+    """One burst.
+
+    inside_ns: the figure of its measured calls: on a CPU the process's bill, on a device the
+    judge's clock if memory is shared, otherwise the process's own time. outside_ns: by the judge's
+    clock, for the same calls, or for the whole burst on a device without shared memory. queued_ns:
+    the host's time to issue the calls; on a CPU equal to inside_ns. process_clock_ns: by the
+    process's own clock, if that is a different one. busy: whether the device was busy before the
+    burst. unmeasured_ns: on a CPU the turn's time before its measured calls, by the same clock.
+    intact: whether all outputs were unchanged at the end. ready_bytes: on a CPU, bytes of outputs
+    that may have been written before their call.
+    """
 
     inside_ns: int
     outside_ns: int
@@ -53,14 +56,15 @@ class Burst:
     intact: bool = True
     process_clock_ns: int = 0
     busy: bool = False
+    ready_bytes: int = 0
 
 
 class Sides(ABC):
-    """A candidate's worker ("") and the baselines (by name) on one case; a context in which bursts
-    are run. half: of the block, the first one until it is set. one_core: both sides are pinned to
-    the timing core, and run there with one thread."""
+    """A candidate's worker ("") and the baselines (by name) on one case; bursts are run inside its
+    context. half: the present half of the block, initially the first. one_core: both sides are
+    pinned to the timing core and run with one thread."""
 
-    NULL_TURNS: ClassVar[int] = 16  # in each half of a block, of calls that do nothing
+    NULL_TURNS: ClassVar[int] = 16  # measurements of empty calls in each half of a block
 
     def __init__(
         self,
@@ -81,38 +85,38 @@ class Sides(ABC):
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
-        # a context for what a side says when bursts begin and end: its errors are its own
+        # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     @property
     def warm_set(self) -> InputSet:
-        """For calls which are not measured; see Half."""
+        """The inputs for unmeasured calls; see Half."""
         return self.half.warm_set
 
     def join(self, name: str, worker: Worker, slots: Slots) -> None:
-        """One more candidate, beside the one whose name is ""."""
+        """Add one more candidate besides the one named ""."""
         self.workers[name], self.slots[name], self.keys[name] = worker, slots, self.pool.name
         self._seconds_taken[name] = 0.0
 
     def settle(self, name: str, place: Any, turn: Turn) -> int:
-        """Until the allocator has settled: a fresh heap grows for several bursts, and its page
-        faults would count as the kernel's. The nanoseconds of the last burst."""
+        """Run bursts until the allocator has settled: a new heap grows for several bursts, and its
+        page faults would count as the kernel's. Returns the nanoseconds of the last burst."""
         with self._limit_time(name):
             return self._settle(name, place, turn)
 
     def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
-        """A burst on these sets, after calls that are not measured; a slot for each call lies in
-        `place` then."""
+        """Run a burst on these sets, after unmeasured calls. `place` then holds a slot for each
+        call."""
         with self._limit_time(name):
             return self._burst(name, sets, place, turn)
 
     def outputs_are_intact(self, name: str) -> bool:
-        """Whether outputs of earlier bursts that a side still holds are what they were."""
+        """Return whether the outputs of earlier bursts that a side still holds are unchanged."""
         return True
 
     @contextlib.contextmanager
     def _limit_time(self, name: str) -> Iterator[None]:
-        """Raises WorkerTimeout where a candidate has taken what a block may take, builds apart."""
+        """Raise WorkerTimeout if a candidate exceeds its time in a block, not counting builds."""
         worker = self.workers[name]
         began, built_s = time.monotonic(), worker.build_seconds
         yield
@@ -123,14 +127,13 @@ class Sides(ABC):
             worker.kill()
             raise WorkerTimeout(
                 f"its turns in one timed block took more than the {self._deadlines.block:.0f} s "
-                f"that they may take together. That is some {CALL_FACTOR:.0f} times what the "
-                "strongest baseline takes, or 20 s; what it does between calls counts, "
-                "waiting included. Do in a call what the call needs, and everything else once, "
-                "when the module is loaded"
+                f"allowed for them together. That is about {CALL_FACTOR:.0f} times the time of the "
+                "strongest baseline, or 20 s; work between calls counts, waiting included. Do in a "
+                "call what the call needs, and everything else once, when the module is loaded"
             )
 
     def compile(self, name: str) -> None:
-        """One call of a baseline that nobody looks at."""
+        """Make one call of a baseline and ignore its outputs."""
         bursts.run(
             self.workers[name],
             self.slots[name],
@@ -149,12 +152,12 @@ class Sides(ABC):
         """See burst."""
 
     def time_empty_calls(self, turn: Turn) -> list[tuple[int, int]]:
-        """Calls that do nothing, in the baselines' process, made NULL_TURNS times in each half of a
-        block: nanoseconds by the bill, and inside the worker."""
+        """Time empty calls in the baselines' process, NULL_TURNS times in each half of a block.
+        Returns nanoseconds by the bill, and the part that a candidate could save."""
         return []
 
     def hot(self, name: str) -> tuple[float, float, float | None]:
-        """Microseconds: see bursts.hot. The worker's own claim."""
+        """Return the microseconds of bursts.hot, which the worker measures itself."""
         input_set = self.pool.timing[0].sets[0]
         return bursts.hot(
             self.workers[name],
@@ -166,7 +169,7 @@ class Sides(ABC):
         )
 
     def __enter__(self) -> None:  # noqa: B027
-        """Bursts begin."""
+        """Prepare for bursts."""
 
     def __exit__(  # noqa: B027
         self,
@@ -174,11 +177,11 @@ class Sides(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """No further burst."""
+        """End the bursts."""
 
 
 class OneByOne(Sides):
-    """On a CPU. Each call is billed by what its process has run."""
+    """Sides on a CPU. Each call is billed by the processor time of its process."""
 
     def __enter__(self) -> None:
         by_worker: dict[int, list[str]] = {}
@@ -194,7 +197,7 @@ class OneByOne(Sides):
             raise
 
     def _start_caller(self, names: Sequence[str]) -> Caller:
-        """Calls of one worker, which may be several baselines."""
+        """Start the calls of one worker, which may run several baselines."""
         return _make_caller(
             self.workers[names[0]],
             self.pool,
@@ -202,6 +205,7 @@ class OneByOne(Sides):
             self.pool.timing[0].sets[0].layout,
             self.seconds,
             alone=self.has_spare_core,
+            one_core=self.one_core,
             trusted=names[0] not in self._seconds_taken,
             half=self.half,
         )
@@ -225,16 +229,6 @@ class OneByOne(Sides):
         result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
-        if not self.one_core:  # of several threads the bill is the sum
-            return Burst(
-                result.elapsed_ns,
-                result.elapsed_ns,
-                result.minor_faults,
-                0,
-                result.elapsed_ns,
-                result.unmeasured_elapsed_ns,
-                result.intact,
-            )
         outside_ns = max(result.measured_ns, result.elapsed_ns - result.wait_ns)
         return Burst(
             result.measured_ns,
@@ -244,6 +238,7 @@ class OneByOne(Sides):
             result.measured_ns,
             result.unmeasured_ns,
             result.intact,
+            ready_bytes=result.ready_bytes,
         )
 
     def outputs_are_intact(self, name: str) -> bool:
@@ -263,8 +258,8 @@ class OneByOne(Sides):
         self._end(well=error is None)
 
     def _end(self, *, well: bool) -> None:
-        """First that of the baselines' process, which is used again, whatever a candidate's has
-        done. well: nothing was wrong so far, so that what candidates say now counts."""
+        """End the callers, that of the baselines' process first, since this process is used again
+        whatever a candidate does. well: no error so far, so errors of candidates count now."""
         callers = {id(c): (name, c) for name, c in self._callers.items()}
         try:
             for name, caller in callers.values():
@@ -283,14 +278,14 @@ class OneByOne(Sides):
 
 
 class InBursts(Sides):
-    """On a device, whose calls of a burst are queued together; the process says how long they
-    took."""
+    """Sides on a device where the calls of a burst are queued together and the process measures
+    their time."""
 
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for _ in range(WARM_BURSTS):
             with turn(self.workers[name].root):
                 result = self._run(name, [self.warm_set], [0] * self.pool.calls)
-        # one for all bursts of the block: it lies inside the judge's clock
+        # the same for all bursts of the block, since the judge's clock includes it
         self.queue_ns = max(self.queue_ns, result.queued_ns)
         return result.inside_ns
 
@@ -328,11 +323,16 @@ def _make_caller(
     seconds: float,
     *,
     alone: bool,
+    one_core: bool,
     trusted: bool,
     half: Half,
 ) -> Caller:
-    """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to
-    look for it."""
+    """Create a caller: by packets if calls are short, inputs and outputs fit into packets, and the
+    judge has a core for polling."""
+    if not one_core:
+        return ClockedCaller(
+            worker, pool, keys, layout, seconds, alone=alone, trusted=trusted, half=half
+        )
     input_bytes, output_bytes = (
         sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs)
     )

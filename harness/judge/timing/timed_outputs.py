@@ -1,4 +1,4 @@
-"""Whether what timed calls gave is right, and stays what it was: looked at when no clock runs."""
+"""Checks that the outputs of timed calls are right and stay unchanged, while no clock runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import torch
 
 CHANGED = (
-    "outputs changed while they were still held: one buffer, or a few in turn, for several calls. "
-    "Return memory of its own from every call; it may serve again once nobody refers to it"
+    "outputs changed while they were still held: one buffer, or a few in rotation, for several "
+    "calls. Return separate memory from every call; it may be reused once nothing refers to it"
 )
-PENDING_BYTES = 32 << 20  # of timed outputs that wait for being verified
+PENDING_BYTES = 32 << 20  # the most timed outputs that wait to be verified
 
 
 class WrongWhenTimed(Exception):
@@ -44,15 +44,15 @@ def verify_outputs(
     slots: Slots,
     drawer: Drawer,
 ) -> None:
-    """Compare every timed output with expectations rounded to the output's dtype, and those of the
-    calls before with those of `half`'s set for them. Bursts that follow each other closely share
-    what the machine does meanwhile, and a comparison takes longer than a small burst: so outputs
-    wait for a while.
+    """Verify every timed output against expected values rounded to the output's dtype, and outputs
+    of unmeasured calls against those of `half`'s warm set. Outputs wait until then, because a
+    comparison takes longer than a small burst, and bursts in close succession see the same state of
+    the machine.
 
-    Limits come from other draws. An output that is beyond them is held against those of exactly
-    its inputs and parameters, which `drawer` draws again: where a difference cancels or few
-    elements are not zero, the framework itself may be as far off (a plain copy was called wrong on
-    an H100: of a GEMM less a constant, under ReLU, three elements)."""
+    Limits come from other draws. An output beyond them is compared under the limits for exactly its
+    inputs and parameters, which `drawer` draws again: where a difference cancels or few elements
+    are not zero, the framework itself may be as far off (a plain copy was called wrong on an H100,
+    in three elements of a GEMM less a constant, under ReLU)."""
     right: list[torch.Tensor] = []
     warm_set, changed = half.warm_set, half.state != 0
     for memory, group in pending:
@@ -133,7 +133,7 @@ def _is_right_there(
 
 
 def raise_if_changed(case: str, intact: bool) -> None:
-    """Raise WrongWhenTimed where outputs did not stay what they were."""
+    """Raise WrongWhenTimed if outputs did not stay unchanged."""
     if not intact:
         raise WrongWhenTimed(case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED))
 

@@ -1,2 +1,2 @@
-"""Candidate workers for a device that need not be here: kernels are interpreted, or compiled and
-noted instead of launched."""
+"""Candidate workers for a device that the machine need not have: kernels are interpreted, or
+compiled and recorded instead of launched."""

@@ -1,6 +1,6 @@
-"""The process that compiles one Triton candidate for a device that need not be here: `forward` runs
-once for each case on host memory, and every kernel it launches is compiled with the specialization
-of that launch, and kept instead of launched."""
+"""The process that compiles one Triton candidate for a device that the machine need not have:
+`forward` runs once for each case on host memory, and every kernel that it launches is compiled with
+the specialization of that launch and recorded instead of launched."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ _DEBUG = re.compile(
 
 
 class CaptureHost(candidate.CandidateHost):
-    """Commands besides those of a candidate's worker: `device` before everything else, `capture`
-    for a case, `collect` at the end."""
+    """The commands besides those of a candidate's worker: `device` before all others, `capture` for
+    a case, `collect` at the end."""
 
     def on_device(self, fds: list[int], device: cuda_mapping.Device, target: list[Any]) -> None:
-        """target: backend, architecture, warp size. Caches go to this process's private folder."""
+        """Install the virtual device. target: backend, architecture, warp size. Caches go to this
+        process's private folder."""
         self._case = ""
-        # by identity; the kernel is held so that it stays unique
+        # by id(); the kernel is kept, so that its id stays unique
         self._compiled: dict[int, tuple[Any, Captured]] = {}
         self._loading: Any = None
         self._left_out = 0
@@ -48,7 +49,8 @@ class CaptureHost(candidate.CandidateHost):
         self.prepared[key].call(buffers.read(fds[0], layout))
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
-        """Write every kernel as JSON to the first descriptor. values: bytes, kernels left out."""
+        """Write every kernel as JSON to the first descriptor. values: bytes written, kernels left
+        out."""
         kernels = []
         for index, (kernel, record) in enumerate(self._compiled.values()):
             kernels.append(self._read(kernel, record, disassemble=index < DISASSEMBLED))
@@ -58,7 +60,7 @@ class CaptureHost(candidate.CandidateHost):
     # ---- what the driver reports -----------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Know which kernel is being loaded, and tell the compiler's errors from the
+        """Track which kernel is being loaded, and distinguish the compiler's errors from the
         candidate's."""
         from triton.compiler import CompiledKernel
         from triton.errors import TritonError
@@ -82,7 +84,7 @@ class CaptureHost(candidate.CandidateHost):
         def building(function: Any, *arguments: Any, **named: Any) -> Any:
             try:
                 return build(function, *arguments, **named)
-            except TritonError:  # the autotuner knows these by their class
+            except TritonError:  # the autotuner recognises these by class
                 raise
             except Exception as error:
                 raise modules.LoadError("compile", f"{type(error).__name__}: {error}") from error
@@ -160,8 +162,8 @@ class CaptureHost(candidate.CandidateHost):
 
 
 def _listing(text: str) -> str:
-    """Without debugging directives, whose bulk is of no use to a reader; the metadata of AMD stands
-    at the end and is kept."""
+    """Remove debugging directives, which are long and of no use to a reader. AMD's metadata at the
+    end is kept."""
     plain = _DEBUG.sub("", text)
     for start, end in (("\t.section\t.debug_", "\t.amdgpu_metadata"), ("\t.section\t.debug_", "")):
         begin = plain.find(start)
@@ -176,7 +178,7 @@ def _listing(text: str) -> str:
 
 
 def _specialization(source: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """(argument types, constants) by argument name, as short texts."""
+    """Return (argument types, constants) by argument name, as short texts."""
     names = list(getattr(getattr(source, "fn", None), "arg_names", []))
     signature = {str(k): str(v)[:80] for k, v in dict(getattr(source, "signature", {})).items()}
     constants = {}

@@ -1,9 +1,9 @@
-"""A device that is not here: `device="cuda"`, `.cuda()` and torch.cuda.* of a candidate are mapped
-to tensors in host memory.
+"""A substitute for a missing device: `device="cuda"`, `.cuda()` and torch.cuda.* of a candidate are
+mapped to tensors in host memory.
 
-Only what a kernel's host code commonly asks for: where tensors live, what the device is called and
-how large it is, streams, events and synchronization. Nothing is imitated that would have to be
-computed (graphs, memory statistics); such calls fail as they do without a device.
+Only what the host code of kernels commonly uses is mapped: the place of tensors, the name and
+properties of the device, streams, events and synchronization. What would need an implementation
+(graphs, memory statistics) is not imitated; such calls fail as they do without a device.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import contextlib
 from types import SimpleNamespace
 from typing import Any
 
-_ZEROED_BYTES = 64 << 20  # larger memory comes fresh from the system, and so is zero already
+_ZEROED_BYTES = 64 << 20  # larger memory comes directly from the system and is zero already
 _MAPPED = ("cuda", "hip")  # kinds of torch devices
 
-Device = dict[str, Any]  # of Architecture.describe_device; plain JSON because it crosses as JSON
+Device = dict[str, Any]  # of Architecture.describe_device; plain JSON because it is sent as JSON
 
 
 def install(device: Device, *, zero: bool) -> None:
-    """For the rest of this process. zero: uninitialized memory is zero instead, so that host code
-    which reads what a kernel would have written does the same every time."""
+    """Install the mapping for the rest of this process. zero: make uninitialized memory zero, so
+    that host code which reads a kernel's results behaves the same every time."""
     _patch_cuda(device)
     mode = _mode(zero)
     _follow_into_backward(mode)
@@ -28,8 +28,8 @@ def install(device: Device, *, zero: bool) -> None:
 
 
 def _follow_into_backward(mode: Any) -> None:
-    """While torch.autograd.grad itself is handled, modes are off; what a candidate's `backward`
-    does must be mapped all the same."""
+    """Apply the mapping to a candidate's `backward` too: torch disables modes while it handles
+    torch.autograd.grad itself."""
     import torch
 
     for owner in (torch.autograd, getattr(torch.autograd, "graph", None)):
@@ -138,11 +138,11 @@ def _patch_cuda(device: Device) -> None:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """There is nothing to wait for, to choose or to free."""
+    """Do nothing: there is nothing to wait for, to choose or to free."""
 
 
 class _Stream:
-    """One stream in which everything has already happened."""
+    """A stream in which all work is already done."""
 
     cuda_stream = 0
 
@@ -162,8 +162,8 @@ class _Stream:
 
 
 class _Event:
-    """An event that has happened; a millisecond lies between any two, so that loops which divide by
-    it end."""
+    """An event that has happened. Any two are a millisecond apart, so that loops which divide by
+    the time between them end."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass

@@ -1,5 +1,5 @@
-"""The process that runs one Triton candidate without a device: kernels go through Triton's
-interpreter, on host memory."""
+"""The process that runs one Triton candidate without a device: Triton's interpreter executes its
+kernels on host memory."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from .. import candidate, modules
 from . import cuda_mapping, triton_driver
 
 NUMPY = (
-    "this release of Triton's interpreter does not work with this release of numpy where the bound "
-    "of a loop is an argument of the kernel: install numpy below 2.4 or a newer triton, or make "
-    "the bound a tl.constexpr"
+    "this release of Triton's interpreter does not work with this release of numpy if the bound of "
+    "a loop is an argument of the kernel: install numpy below 2.4 or a newer triton, or make the "
+    "bound a tl.constexpr"
 )
-# of its message
+# parts of numpy's error message
 _NUMPY = ("0-dimensional", "only integer scalar arrays", "only length-1 arrays", "numpy")
-NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly without saying so
+NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly without an error
 
 
 class InterpreterHost(candidate.CandidateHost):
-    """Two commands besides those of a candidate's worker: `device`, before everything else, and
+    """The commands besides those of a candidate's worker: `device` before all others, and
     `configure`."""
 
     _choice: Configurations | None = None
 
     def on_device(self, fds: list[int], device: cuda_mapping.Device, target: list[Any]) -> None:
-        """What programs that ask about a device are told."""
+        """Install the virtual device."""
         cuda_mapping.install(device, zero=False)
         driver = triton_driver.VirtualDriver(
             (target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched
@@ -37,16 +37,16 @@ class InterpreterHost(candidate.CandidateHost):
         self._choice = Configurations()
 
     def on_configure(self, fds: list[int], number: int) -> dict[str, list[str]]:
-        """From now on every autotuned kernel runs in the configuration of that number, counted
-        round. Returns, by kernel, the configurations that its launches since the last such command
-        could have chosen from."""
+        """Run every autotuned kernel from now on in the configuration with this number, modulo
+        their count. Returns, by kernel, the configurations that its launches since the last such
+        command could choose from."""
         assert self._choice is not None
         return self._choice.take(number)
 
 
 class Configurations:
-    """Which configuration Triton's autotuner settles on, in place of the fastest: there is no time
-    to go by."""
+    """Chooses the configuration that Triton's autotuner uses. The fastest is unknown, since nothing
+    is timed."""
 
     def __init__(self) -> None:
         from triton.runtime.autotuner import Autotuner
@@ -71,13 +71,13 @@ class Configurations:
         labels, self._labels = self._labels, {}
         self._number = number
         for tuner in self._tuners:
-            tuner.cache.clear()  # it asks again at its next launch
+            tuner.cache.clear()  # it chooses again at its next launch
         return labels
 
 
 def _refuse_what_misleads() -> None:
-    """Narrow types reach kernels by way of tensors, too; and older interpreters trip over newer
-    releases of numpy."""
+    """Refuse launches that the interpreter would compute wrongly: narrow types can reach kernels
+    through tensors, and older interpreters fail with newer releases of numpy."""
     from triton.runtime.errors import InterpreterError
     from triton.runtime.interpreter import InterpretedFunction
 
@@ -113,7 +113,7 @@ def _nothing_loaded(name: str, binary: Any, shared: int) -> tuple[int, int]:
 
 
 def _nothing_launched(metadata: Any, grid: tuple[int, ...]) -> None:
-    """The interpreter launches by itself."""
+    """Do nothing: the interpreter executes kernels itself."""
 
 
 def serve(sock: Any, text_fd: int) -> None:

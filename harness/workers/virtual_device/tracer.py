@@ -1,6 +1,6 @@
-"""The process that runs one CUDA C++ candidate for a device that need not be here: kernels are
-built for it by the build service, `forward` runs once for each case on host memory, and every
-launch is noted instead of being made."""
+"""The process that runs one CUDA C++ candidate for a device that the machine need not have: the
+build service compiles the kernels, `forward` runs once for each case on host memory, and every
+launch is recorded instead of executed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from . import cuda_mapping
 
 
 class TracerHost(candidate.CandidateHost):
-    """Commands besides those of a candidate's worker: `device` before everything else, `capture`
-    for a case."""
+    """The commands besides those of a candidate's worker: `device` before all others, `capture` for
+    a case."""
 
     def on_device(self, fds: list[int], device: cuda_mapping.Device, target: list[Any]) -> None:
-        """What programs that ask about a device are told."""
+        """Install the virtual device."""
         cuda_mapping.install(device, zero=True)
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
-        """As everywhere, and no launch happens."""
+        """Load the candidate as in every worker, but record launches without executing them."""
         self._recorder = launches.LaunchRecorder(runs=False)
         native.observe_launches(self._recorder.note)
         super().on_load(fds)

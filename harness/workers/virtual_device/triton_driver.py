@@ -1,9 +1,9 @@
-"""A driver for Triton where there is no device: it says what it is asked to be, loads nothing and
+"""A driver for Triton without a device: it reports the properties of a given device, and loads and
 launches nothing.
 
-Everything hangs on the driver interface that Triton's own back ends implement
-(`triton.backends.driver`); no compiler pass and no part of the just-in-time path is replaced, so
-specialization, autotuning and resource checks are the real ones.
+It implements only the driver interface of Triton's own back ends (`triton.backends.driver`). No
+compiler pass and no part of the just-in-time path is replaced, so specialization, autotuning and
+resource checks are the real ones.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 # name, binary, shared bytes -> registers, spills
 Loader = Callable[[str, Any, int], "tuple[int, int]"]
-# what `launcher_cls` was made for, and the grid
+# the metadata given to `launcher_cls`, and the grid
 Launched = Callable[[Any, "tuple[int, ...]"], None]
-MAX_THREADS = 1024  # of a block, on every architecture there is
+MAX_THREADS = 1024  # of a block, on every architecture
 
 
 class VirtualDriver:
-    """target: (backend, arch, warp size). device: of `cuda_mapping.Device`. on_load, on_launch:
-    what to do instead."""
+    """The driver. target: (backend, arch, warp size). device: a `cuda_mapping.Device`. on_load,
+    on_launch: called instead of loading and launching."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class VirtualDriver:
         self.benchmarking = False
 
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
-        """What Triton calls in place of a launch: grid sizes, stream, function, …"""
+        """Return the function that Triton calls to launch, with grid sizes, stream, function, …"""
 
         def launch(x: int, y: int, z: int, *arguments: Any) -> None:
             self._on_launch(metadata, (int(x), int(y), int(z)))
@@ -49,11 +49,11 @@ class VirtualDriver:
         return self._target
 
     def get_current_device(self) -> int:
-        """Triton keeps its compiled kernels by this number: another target needs another number."""
+        """Return the number by which Triton caches compiled kernels; each target needs its own."""
         return self._number
 
     def set_current_device(self, device: Any) -> None:
-        """There is one."""
+        """Do nothing: there is one device."""
 
     def get_current_stream(self, device: Any = None) -> int:
         return 0
@@ -77,7 +77,7 @@ class VirtualDriver:
         return torch.empty(1)
 
     def clear_cache(self, cache: Any) -> None:
-        """There is no cache to clear."""
+        """Do nothing: there is no cache to clear."""
 
     def map_python_to_cpp_type(self, kind: str) -> str:
         return kind
@@ -89,7 +89,8 @@ class VirtualDriver:
         return self.benchmark
 
     def benchmark(self, call: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any) -> Any:
-        """One call, and the same figure for all: of several configurations the first one wins."""
+        """Call once and return the same time for every configuration, so that the first one
+        wins."""
         self.benchmarking = True
         try:
             call()
@@ -117,14 +118,14 @@ class _Utilities:
     def load_binary(
         self, name: str, binary: Any, shared: int, device: Any
     ) -> tuple[Any, Any, int, int, int]:
-        """(module, function, registers, spills, most threads of a block)."""
+        """Return (module, function, registers, spills, most threads of a block)."""
         registers, spills = self._on_load(name, binary, shared)
         return object(), object(), registers, spills, MAX_THREADS
 
 
 def install(driver: VirtualDriver) -> None:
-    """For the rest of this process; also in place of Triton's own timing functions, which would
-    wait for a device."""
+    """Install the driver for the rest of this process, also in place of Triton's timing functions,
+    which would wait for a device."""
     import triton
     import triton.testing
     from triton.runtime import driver as slot

@@ -157,7 +157,7 @@ def test_what_the_compiler_lays_elsewhere_is_rare() -> None:
     (body,) = read(RARE, "", "kernel.cpp", "x86_64", ["f"]).functions["f"].bodies
     assert body.facts["math_calls"] == 0
     assert body.facts["scalar"] == 2
-    assert "2 instructions of this loop lie elsewhere" in body.text
+    assert "2 instructions of this loop are elsewhere" in body.text
 
 
 def test_aarch64_says_what_it_knows() -> None:

@@ -119,23 +119,23 @@ UNEXPECTED = {
     ),
     "no table of ports": (
         recorded(SKYLAKE).replace("Resource pressure per iteration:", "Pressure:"),
-        "what llvm-mca says cannot be read",
+        "the output of llvm-mca cannot be parsed",
     ),
     "no cycles": (
         recorded(SKYLAKE).replace("Total Cycles:", "Cycles in all:"),
-        "what llvm-mca says cannot be read",
+        "the output of llvm-mca cannot be parsed",
     ),
     "no throughput": (
         recorded(SKYLAKE).replace("Block RThroughput:", "Throughput:"),
-        "what llvm-mca says cannot be read",
+        "the output of llvm-mca cannot be parsed",
     ),
     "no iterations": (
         recorded(SKYLAKE).replace("Iterations:        100", "Iterations:        0"),
-        "what llvm-mca says cannot be read",
+        "the output of llvm-mca cannot be parsed",
     ),
     "a number that is none": (
         recorded(SKYLAKE).replace("Total Cycles:      408", "Total Cycles:      4.0.8"),
-        "what llvm-mca says cannot be read",
+        "the output of llvm-mca cannot be parsed",
     ),
 }
 

@@ -194,14 +194,14 @@ def test_more_shared_memory_is_asked_for_once(fake: Any, library: native.CudaLib
         (
             0,
             on_device([1.0, 2.0, 3.0], dtype=torch.float64),
-            "got torch.float64, the kernel wants torch.float32",
+            "got torch.float64, the kernel takes torch.float32",
         ),
         (0, on_device([[1.0, 2.0], [3.0, 4.0]]).t(), "not contiguous"),
-        (2, 3.0, "argument 3: 3.0 is no int64; the kernel is mix"),
-        (3, 1 << 33, "argument 4: 8589934592 is no int32"),
-        (7, 300, "argument 8: 300 is no int8"),
-        (4, "fast", "argument 5: 'fast' is no float"),
-        (9, 1e9, "argument 10: 1000000000.0 is no half"),
+        (2, 3.0, "argument 3: 3.0 is not a valid int64; the kernel is mix"),
+        (3, 1 << 33, "argument 4: 8589934592 is not a valid int32"),
+        (7, 300, "argument 8: 300 is not a valid int8"),
+        (4, "fast", "argument 5: 'fast' is not a valid float"),
+        (9, 1e9, "argument 10: 1000000000.0 is not a valid half"),
     ],
 )
 def test_an_argument_that_does_not_fit_is_named(
@@ -255,7 +255,7 @@ def test_what_the_driver_says_is_passed_on_with_a_fix(
     with pytest.raises(
         NativeError,
         match=(
-            r"CUDA_ERROR_ILLEGAL_ADDRESS \(700\): an illegal memory access .*outside of its tensors"
+            r"CUDA_ERROR_ILLEGAL_ADDRESS \(700\): an illegal memory access .*outside its tensors"
         ),
     ):
         mix(library)

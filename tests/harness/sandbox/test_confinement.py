@@ -279,7 +279,8 @@ def test_no_counter_of_the_machine_carries_a_word(
     }
     counters["clone with a descriptor"] = ((call_filter._CLONE,) * 2, (17 | 0x1000, 0, 0, 0, 0))
     counters["statx"] = (call_filter._STATX, (-1, 0, 0, 0x4FFF, 0))
-    counters["memfd_create"] = (call_filter._MEMORY_FILE, (0, 0))
+    for name, numbers in call_filter._MEMORY_FILES.items():
+        counters[name] = (numbers, (0, 0, 0, 0, 0))
     assert attempt(server, level, tmp_path, refusals(counters)) is None
     lines = """
 import fcntl, os, socket

@@ -40,7 +40,7 @@ def test_columns_that_drown_have_to_be_computed() -> None:
     own[:, 96:] = 0
     found = finding(own)
     assert found.signal is not None
-    assert "small beside the rest" in found.detail
+    assert "small compared with the rest" in found.detail
     assert "off by 100 %" in found.detail
 
 

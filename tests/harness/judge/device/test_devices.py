@@ -168,6 +168,24 @@ def test_a_process_that_has_no_core_is_seen_waiting() -> None:
     assert waited_ns(one) is None
 
 
+def test_waiting_for_threads_of_its_own_is_no_disturbance() -> None:
+    """Who could disturb a block of its own would choose which of its processes count."""
+    core = str(max(os.sched_getaffinity(0)))
+    spin = "import hashlib, threading\ndata = bytes(1 << 24)\ndef work():\n    while True:\n"
+    spin += "        hashlib.sha256(data)\nthreading.Thread(target=work).start()\nwork()"
+    with running("taskset", "-c", core, sys.executable, "-c", spin) as one:
+        time.sleep(0.5)
+        figures = []
+        for _ in range(2):
+            raw = int(Path(f"/proc/{one}/schedstat").read_text().split()[1])
+            figures.append((raw, waited_ns(one)))
+            time.sleep(1.0)
+    (raw_before, before), (raw_after, after) = figures
+    if before is None or after is None:
+        pytest.skip("this kernel does not tell")
+    assert after - before < raw_after - raw_before - 100_000_000
+
+
 # ---- the lock ------------------------------------------------------------------------------------
 
 

@@ -121,14 +121,14 @@ def test_a_mistake_of_the_host_code_is_found_without_a_device(bench: Bench) -> N
         ONE.replace("(x, self.weight, y, x.shape[1])", "(x.double(), self.weight, y, x.shape[1])")
     )
     assert found.status == "crashed"
-    assert "argument 1: got torch.float64, the kernel wants torch.float32" in found.message
+    assert "argument 1: got torch.float64, the kernel takes torch.float32" in found.message
 
 
 @compiles
 def test_other_languages_and_stages_are_refused_with_what_there_is(bench: Bench) -> None:
     with pytest.raises(Unavailable, match=r"cpp cannot be compiled for cuda:sm_90 here"):
         bench.judge("def kernel(x): return x", "candidates/task.py", "cuda:sm_90", language="cpp")
-    with pytest.raises(Unavailable, match="can only be compiled for"):
+    with pytest.raises(Unavailable, match="can only compile for"):
         bench.judge(ONE, "candidates/task.py", "cuda:sm_90", through="verify")
     with pytest.raises(Unavailable, match=r"cuda cannot be compiled for hip:gfx942"):
         bench.judge(ONE, "candidates/task.py", "hip:gfx942")
@@ -142,7 +142,7 @@ def test_the_machine_says_so(bench: Bench) -> None:
 
 
 def test_a_missing_compiler_is_the_machines_fault_not_the_texts() -> None:
-    text = "nothing here compiles CUDA C++"
+    text = "there is no compiler for CUDA C++"
     record = BuildRecord(False, False, 0.0, text, (), missing=True, language="cuda", reply=text)
     failure = explain(
         WorkerFailed("native", f"NativeError: {text}"), "loading", "", False, [record], Cuda()

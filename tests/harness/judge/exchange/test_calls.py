@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness.judge.exchange.calls import TurnResult
+from harness.judge.exchange import bills
 from harness.judge.exchange.worker_outputs import same
-from harness.judge.timing.runners import OneByOne
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
 from harness.wire import frames, memory_files
@@ -126,7 +125,7 @@ def test_a_timed_call_gets_what_was_built_while_it_was_checked(
             self.built = load_cpp('extern "C" int built_in_a_call() {{ return 1; }}')"""
     found = evaluated(judge, task, deed)
     assert found.status == status, found.message
-    assert status == "correct" or "load what you need when the module is loaded" in found.message
+    assert status == "correct" or "build what you need when the module is loaded" in found.message
 
 
 @pytest.mark.quiet
@@ -276,33 +275,27 @@ def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: st
     pair.close()
 
 
-@pytest.mark.parametrize(("one_core", "unmeasured_ns"), [(True, 20), (False, 30)])
-def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, unmeasured_ns: int) -> None:
-    """Of several threads the bill is the sum: there the judge's clock counts, before the measured
-    calls as within."""
+def test_on_every_core_the_worker_stands_still_while_no_clock_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While inputs are put there, and from its answer on. Of several threads the bill is the sum:
+    the figure is the judge's clock."""
+    steps: list[str] = []
 
-    class Following(OneByOne):
-        def __init__(self) -> None:
-            self.pool, self.keys, self.half, self.one_core = (
-                SimpleNamespace(warm_calls=1),
-                {"": ""},
-                SimpleNamespace(warm_set=None),
-                one_core,
-            )  # type: ignore[assignment]
-            told = TurnResult(
-                measured_ns=10,
-                unmeasured_ns=20,
-                elapsed_ns=15,
-                unmeasured_elapsed_ns=30,
-                wait_ns=0,
-                minor_faults=0,
-                intact=True,
-            )
-            self.workers, self._seconds_taken = {"": SimpleNamespace(build_seconds=0.0)}, {}  # type: ignore[dict-item]
-            self._callers = {"": SimpleNamespace(turn=lambda *_, **__: told)}  # type: ignore[dict-item]
+    def hand_over(_: Any, input_set: Any) -> int:
+        steps.append("inputs")
+        return 0
 
-    found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]
-    assert (found.inside_ns, found.unmeasured_ns) == (10 if one_core else 15, unmeasured_ns)
+    monkeypatch.setattr(bills, "stop", lambda root, stopped: steps.append("stop"))
+    monkeypatch.setattr(bills, "go_on", lambda stopped: steps.append("go on"))
+    monkeypatch.setattr(bills.BilledCaller, "_hand_over", hand_over)
+    monkeypatch.setattr(bills.ClockedCaller, "_is_done", lambda _: not steps.append("done"))  # type: ignore[func-returns-value]
+    caller = object.__new__(bills.ClockedCaller)
+    caller._worker, caller._stopped = SimpleNamespace(root=1), set()  # type: ignore[assignment]
+    caller._gate = SimpleNamespace(order=lambda *_: None)  # type: ignore[assignment]
+    caller._order(gate.CALL)
+    assert steps == ["stop", "inputs", "go on", "done", "stop"]
+    assert caller._figure(elapsed_ns=15, bill_ns=40) == 15
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 64, 4099])

@@ -69,7 +69,7 @@ def test_an_output_lies_in_memory_that_was_shown() -> None:
     link = linked()
     assert link.bytes_at(4 * STEP + 100, STEP).tolist()[:2] == [100, 101]
     for address, nbytes in ((STEP, 8), (6 * STEP, STEP + 1), (7 * STEP, 1), (4 * STEP, 4 * STEP)):
-        with pytest.raises(Interfered, match="has not shown"):
+        with pytest.raises(Interfered, match="has not shared"):
             link.bytes_at(address, nbytes)
 
 
@@ -103,7 +103,7 @@ OUTPUTS = dense_layout(plan_layout([torch.zeros(4, 4)]))
         ([[STEP, [4, -1]]], "strides"),
         ([[STEP, [4, 1 << 50]]], "strides"),
         ([[STEP, [1]]], "dimension"),
-        ([[STEP, None]], "has not shown"),
+        ([[STEP, None]], "has not shared"),
         ([[4 * STEP, [1 << 30, 1]]], "gaps"),
         ([[4 * STEP, [0, 1]]], "gaps"),
         ([[4 * STEP + 2, None]], "its dtype"),

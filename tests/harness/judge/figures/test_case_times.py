@@ -193,3 +193,18 @@ def test_processes_of_equal_kernels_hold_nothing_ready() -> None:
     assert holding(gib + 200 * mib, gib).prepared_share("eager", mib) == 0.0
     assert holding(gib, 3 * gib).prepared_share("eager", mib) == 0.0
     assert times([1.0] * ROUNDS).prepared_share("eager", mib) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("ready_rounds", "ready_bytes"), [(0, 0.0), (11, 0.0), (12, 4.0), (24, 4.0)]
+)
+def test_outputs_that_were_ready_in_half_of_the_rounds_count(
+    ready_rounds: int, ready_bytes: float
+) -> None:
+    """Over all processes: an allocator that has not settled gives memory of its own as well."""
+    found = times([1.0] * ROUNDS)
+    figures = [4.0] * ready_rounds + [0.0] * (3 * ROUNDS - ready_rounds)
+    for number, block in enumerate(found.blocks):
+        block.ready_bytes = figures[number * ROUNDS : (number + 1) * ROUNDS]
+    assert found.ready_bytes == ready_bytes
+    assert CaseTimes(found.blocks[:0]).ready_bytes == 0.0

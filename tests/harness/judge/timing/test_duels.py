@@ -178,7 +178,7 @@ def test_a_meeting_has_the_builds_of_the_processes_that_were_checked(
     found = bench.run(bench.executor.compare(bench.task, request, "cpu"))
     statuses = [e.status for e in found.evaluations]
     assert statuses == ["crashed", "build_failed", "correct", "correct"]
-    assert "for the first time in a process that is timed" in found.evaluations[1].message
+    assert "for the first time in a timed process" in found.evaluations[1].message
     assert all(e.stages[1].data["known"] for e in found.evaluations)
     assert found.duel(3, 2) is not None
 

@@ -1,0 +1,85 @@
+"""Memory in which outputs may have been ready before their call.
+
+What does not depend on inputs can be written beforehand, where nothing is timed: into buffers that
+no output has lain in yet, or into a file whose pages are mapped where an output is to lie. Who
+writes an output in its call needs neither: it finds memory that an earlier one has left.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import mmap
+import os
+from collections.abc import Iterable, Sequence
+
+from .worker_outputs import OutputPlace
+
+# bits of an entry of /proc/PID/pagemap (admin-guide/mm/pagemap.rst of the kernel); the highest one,
+# the sign of an int64, says that the page is there
+_SWAPPED, _OF_FILE, _EXCLUSIVE = 1 << 62, 1 << 61, 1 << 56
+
+
+class ReadyMemory:
+    """The memory of one process's outputs in turns that follow each other."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        # where outputs lay: addresses of starts and ends in turn, in order
+        self._edges: list[int] = []
+
+    def forget(self) -> None:
+        """Outputs lay nowhere so far: those of turns that nobody reads may be anything."""
+        self._edges = []
+
+    def note(self, calls: Iterable[Sequence[OutputPlace]]) -> None:
+        """Outputs lie there."""
+        for place in (place for outputs in calls for place in outputs if place.size):
+            first = bisect.bisect_left(self._edges, place.address)
+            last = bisect.bisect_right(self._edges, place.address + place.size)
+            # an edge inside of what is known already goes
+            start = [place.address] if first % 2 == 0 else []
+            end = [place.address + place.size] if last % 2 == 0 else []
+            self._edges[first:last] = [*start, *end]
+
+    def bytes_ready(self, calls: Sequence[Sequence[OutputPlace]]) -> int:
+        """Of these outputs, those that may have been there before their call, while their process
+        does not run. Where the kernel tells nobody of pages, by the places alone."""
+        places = [place for outputs in calls for place in outputs if place.size]
+        try:
+            fd = os.open(f"/proc/{self._process}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, PermissionError):
+            return sum(map(self._unknown_bytes, places))
+        try:
+            return sum(
+                min(place.size, self._unknown_bytes(place) + _bytes_of_others(fd, place))
+                for place in places
+            )
+        finally:
+            os.close(fd)
+
+    def _unknown_bytes(self, place: OutputPlace) -> int:
+        """Of an output, where none lay before."""
+        start, end = place.address, place.address + place.size
+        first, last = bisect.bisect_right(self._edges, start), bisect.bisect_left(self._edges, end)
+        edges = [start, *self._edges[first:last], end]
+        return sum(
+            after - before
+            for number, (before, after) in enumerate(itertools.pairwise(edges), first)
+            if number % 2 == 0
+        )
+
+
+def _bytes_of_others(pagemap: int, place: OutputPlace) -> int:
+    """Of an output, in pages that are not its process's own: a file's, those of zeros that all
+    processes share, and what is not there at all."""
+    import torch
+
+    first, end = place.address // mmap.PAGESIZE, -(-(place.address + place.size) // mmap.PAGESIZE)
+    data = os.pread(pagemap, 8 * (end - first), 8 * first)
+    if len(data) < 8 * (end - first):  # some kernels have no such file
+        return 0
+    entries = torch.frombuffer(bytearray(data), dtype=torch.int64)
+    is_own = ((entries & _OF_FILE) == 0) & ((entries & _EXCLUSIVE) != 0)
+    is_there = (entries < 0) | ((entries & _SWAPPED) != 0)
+    return mmap.PAGESIZE * int((~(is_own & is_there)).sum())
