@@ -179,9 +179,9 @@ def test_removing_forgets_and_keeps_the_files(documents: Documents, tmp_path: Pa
 @pytest.mark.parametrize(
     ("vendor", "arch", "name", "words"),
     [
-        ("nvidia", "sm_90", "", "spelled .cuda."),
+        ("nvidia", "sm_90", "", "is .cuda."),
         ("Ac me", "", "", "not a valid vendor"),
-        ("acme", "x/1", "", "no architecture"),
+        ("acme", "x/1", "", "not a valid architecture"),
         ("acme", "x1", "../up", "not a valid name"),
     ],
 )

@@ -209,7 +209,7 @@ def test_a_reader_that_dies_or_hangs_costs_one_file(
         folder(tmp_path, a_html="die", b_html="hang", guide_md=GUIDE), "acme", "x1"
     )
     found = problems(added)
-    assert "ended" in found["a.html"]
+    assert "died" in found["a.html"]
     assert "longer than 1 s" in found["b.html"]
     assert library.search("scratchpad", target=TARGET).hits[0].id == "documents/acme-x1/guide.md@2"
 

@@ -81,7 +81,7 @@ async def test_an_ask_brings_documents_of_its_target_as_quotes(
     ask = text(await client.call_tool("session_next", {"session_id": session}))
     assert "documents/cpu/evil.md" in ask or "From the document evil.md" in ask
     assert quoted(ask, "xyzzy")
-    assert sum(line.startswith("## What to answer") for line in ask.splitlines()) == 1
+    assert sum(line.startswith("## How to answer") for line in ask.splitlines()) == 1
     assert not [line for line in ask.splitlines() if line.startswith("Next: session_finish")]
     assert not {"\x1b", "\u200b"} & set(ask)
 
