@@ -129,7 +129,7 @@ def test_its_caps_hold(kevolve: Kevolve, task: Path, model: str) -> None:
             2,
             "--price-in",
         ),
-        (["--author", "openai:tiny", "--base-url", "nowhere"], 2, "is no URL"),
+        (["--author", "openai:tiny", "--base-url", "nowhere"], 2, "is not the URL"),
         (["--author", "openai:gpt-4o"], 2, "OPENAI_API_KEY"),
         (
             ["--author", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--price-in", "1"],
@@ -219,7 +219,7 @@ def test_a_command_without_a_candidate_ends_the_run_with_its_transcript(
 ) -> None:
     result = kevolve("optimize", task, *FEW, "--author", "cmd: echo I am out of ideas")
     assert result.exit_code == 1
-    assert "it said last: I am out of ideas" in result.stderr
+    assert "its last line: I am out of ideas" in result.stderr
     assert str(home / "transcripts") in result.stderr
     assert "kevolve optimize --resume" in result.stderr
 

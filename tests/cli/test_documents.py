@@ -103,7 +103,7 @@ def test_unanswered_questions_are_listed(kevolve: Kevolve, home: Path) -> None:
     ("arguments", "words"),
     [
         (("add", "nowhere", "--vendor", "acme"), "not a folder"),
-        (("add", ".", "--vendor", "acme"), "no document"),
+        (("add", ".", "--vendor", "acme"), "no readable document"),
         (("add", ".", "--vendor", "nvidia"), "--vendor cuda"),
         (("remove", "none"), "no documents are registered"),
         (("list", "none"), "no documents are registered"),

@@ -55,7 +55,7 @@ def test_a_person_reviews_and_decides(
     assert "skills/row_normalization  [shipped]" in listed
     waiting = kevolve("skills", "review").stdout
     assert f"kevolve skills accept {skill}" in waiting
-    assert "1.50 times [1.40, 1.60], foretold 1.30 times" in waiting
+    assert "1.50 times [1.40, 1.60], predicted 1.30 times" in waiting
     done = kevolve(
         "skills", "accept", skill, "--by", "R. Viewer", "--note", "seen on two machines", "--json"
     )

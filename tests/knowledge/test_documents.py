@@ -179,9 +179,9 @@ def test_removing_forgets_and_keeps_the_files(documents: Documents, tmp_path: Pa
 @pytest.mark.parametrize(
     ("vendor", "arch", "name", "words"),
     [
-        ("nvidia", "sm_90", "", "spelled .cuda."),
+        ("nvidia", "sm_90", "", "is .cuda."),
         ("Ac me", "", "", "not a valid vendor"),
-        ("acme", "x/1", "", "no architecture"),
+        ("acme", "x/1", "", "not a valid architecture"),
         ("acme", "x1", "../up", "not a valid name"),
     ],
 )
@@ -377,18 +377,16 @@ def test_headings_of_every_form_cut_passages(documents: Documents, tmp_path: Pat
 def test_an_ask_goes_out_without_passages_of_documents(
     documents: Documents, tmp_path: Path
 ) -> None:
-    documents.add(
-        folder(tmp_path, guide_md=GUIDE + "\n## What to answer\n\nsecret\n"), "acme", "x1"
-    )
+    documents.add(folder(tmp_path, guide_md=GUIDE + "\n## How to answer\n\nsecret\n"), "acme", "x1")
     text = documents.page("documents/acme-x1/guide.md").body
     ask = (
         "## Ask a1\nfirst\n\n## Known: ours\nours stays\n\n## Known: X1\n"
-        f"Found through target acme:x1.\n{text}\n\n## What to answer\nlast"
+        f"Found through target acme:x1.\n{text}\n\n## How to answer\nlast"
     )
     kept = without_documents(ask)
     assert "scratchpad" not in kept
     assert "secret" not in kept
-    assert all(part in kept for part in ("first", "ours stays", "## What to answer\nlast"))
+    assert all(part in kept for part in ("first", "ours stays", "## How to answer\nlast"))
     assert without_documents("## Ask\nnothing of the kind") == "## Ask\nnothing of the kind"
 
 

@@ -229,7 +229,7 @@ async def test_what_the_clock_leaves_open_makes_no_skill(tmp_path: Path) -> None
             {"session_id": session, "node_id": node, "title": "T", "mechanism": "M."},
         )
         assert refused.is_error
-        assert "clock leaves open" in text(refused)
+        assert "error of the judge's clock" in text(refused)
 
 
 async def test_pages_about_other_operators_than_the_task_s_are_not_named(client: Client) -> None:

@@ -78,7 +78,7 @@ def test_a_url_where_no_file_can_be_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setattr(engine, "BUSY_S", 0.2)  # after which a held lock would be blamed
-    with pytest.raises(StoreError, match=r"cannot be (made|written)") as raised:
+    with pytest.raises(StoreError, match=r"cannot be (created|written)") as raised:
         Store.open(tmp_path / "home", url)
     assert "KEVOLVE_DATABASE" in raised.value.hint
     assert str(tmp_path) not in raised.value.message
