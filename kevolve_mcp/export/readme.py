@@ -142,10 +142,10 @@ def _dispatch(as_called: Evaluation | None) -> str:
     if not overhead:
         return ""
     return (
-        f"Finding the kernel takes, in microseconds a call with warm caches: {overhead} "
+        f"Dispatch overhead, in microseconds per call with warm caches: {overhead} "
         "(measured with a kernel that does nothing;\n"
-        "several times that where caches are cold). `model.kernel_alone()` decides nothing: it is "
-        "for inputs of the measured kinds only.\n\n"
+        "several times that with cold caches). `model.kernel_alone()` skips dispatch: use it for "
+        "inputs of the measured kinds only.\n\n"
     )
 
 
