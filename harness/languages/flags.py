@@ -100,7 +100,7 @@ _PATTERNS = {
             r"constexpr-(depth|loop-limit|ops-limit)|lifetime-dse)=[\d:]+"
         ),
         (
-            r"-f(fp-contract|fp-model|ffp-eval-method|vect-cost-model|simd-cost-model|"
+            r"-f(fp-contract|fp-model|fp-eval-method|vect-cost-model|simd-cost-model|"
             r"excess-precision|denormal-math|denormal-fp-math|visibility|stack-reuse|"
             r"veclib|cf-protection|complex-arithmetic|ira-algorithm|ira-region|"
             r"reorder-blocks-algorithm|trivial-auto-var-init)=[\w,-]{1,40}"
