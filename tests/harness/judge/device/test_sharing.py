@@ -118,7 +118,7 @@ def test_who_has_it_shares_it_with_itself(lock: DeviceLock) -> None:
 
 
 def test_sharing_does_not_turn_into_timing(lock: DeviceLock) -> None:
-    with lock.share(), pytest.raises(RuntimeError, match="for ever"), lock.hold():
+    with lock.share(), pytest.raises(RuntimeError, match="forever"), lock.hold():
         pass
 
 
