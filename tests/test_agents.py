@@ -18,6 +18,7 @@ from benchmarks.agents.plan import Plan
 from harness.types import Candidate
 from harness.workers import task_file
 from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.provenance import USER_FILE
 from kevolve_mcp.search.tree import Ask, Tree
 
 TASKS = [(target, name) for target in plan.FOLDERS for name in plan.task_names(target)]
@@ -238,6 +239,19 @@ def test_an_ask_is_followed_by_what_its_role_wants(
     assert answered.improved is (None if role == "draft" else True)
     assert (left.answered_by, left.followed) == ("", False)
     assert following.left_open(tree, [answered, left])
+
+
+@pytest.mark.parametrize(("candidate", "expected"), [("c2", True), ("c1", False)])
+def test_an_improvement_of_a_start_may_be_a_new_design(candidate: str, expected: bool) -> None:
+    """As its ask says."""
+    start = Node("n1", 1, (), "c1", "e1", "correct", 0.4, origin=USER_FILE, created=1)
+    ask = Ask(1, ("n1",), "parent", "improve", created=2)
+    own = replace(
+        start, id="n2", seq=2, parents=("n1",), origin=None, ask=1, candidate=candidate, created=3
+    )
+    texts = {"n1": BODY, "n2": OTHER}
+    (row,) = following.followed(Tree((start, own), (ask,)), ("a1",), lambda node: texts[node.id])
+    assert row.followed is expected
 
 
 def test_a_kernel_in_passing_answers_no_ask() -> None:

@@ -3,8 +3,9 @@
 An ask is answered when a node names it, or was made from exactly its parents before the next ask.
 It is followed when what it wanted was done, too, by role: a start was handed in as it is or nearly
 so; a draft has no more than half of its lines from any earlier node; an improvement and a repair
-have at least half of their lines from a parent; a crossover a quarter from each; a tuned kernel
-differs from its parent in PARAMS alone. What cannot be told (a text that is not kept, or too short)
+have at least half of their lines from a parent, except that an improvement of a start may be a new
+design, as the ask says; a crossover a quarter from each; a tuned kernel differs from its parent in
+PARAMS alone. What cannot be told (a text that is not kept, or too short)
 counts as done. Whether it then was faster is another question, and another figure.
 """
 
@@ -96,6 +97,8 @@ def _done(tree: Tree, ask: Ask, node: Node, source: Source, start: str) -> bool:
         return any(node.family == p.family and node.candidate != p.candidate for p in parents)
     if ask.role == "crossover":
         return all(_enough(own, [source(p)], missing=True, share=LIKE / 2) for p in parents)
+    if ask.role == "improve" and any(p.origin is not None for p in parents):
+        return all(node.candidate != p.candidate for p in parents)
     return _enough(own, [source(p) for p in parents], missing=True)
 
 

@@ -51,18 +51,17 @@ def next_to_tune(tree: Tree) -> Node | None:
 
 
 def affordable(
-    tree: Tree,
+    own: Sequence[Node],
     share: float,
     budget: Budget,
     spent: Spent,
     open_asks: Sequence[Ask],
     measuring: int = 0,
 ) -> bool:
-    """Return whether one more setting fits into `share` of each limit of the budget, beside open
-    asks and running measurements (see `room`)."""
+    """Return whether one more node beside `own` fits into `share` of each limit of the budget,
+    beside open asks and running measurements (see `room`)."""
     if share <= 0 or budget.exceeded(spent) is not None:
         return False
-    own = [n for n in tree.nodes if n.automatic]
     left = room(budget, spent, open_asks, measuring)
     if left == 0 or (budget.evaluations is not None and len(own) + 1 > share * budget.evaluations):
         return False

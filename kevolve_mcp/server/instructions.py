@@ -57,9 +57,9 @@ Make the operator in {task_path} fast on {target} (goal: {goal}) with the KEvolv
 
 1. target_describe() if you do not know this machine; session_open(task_path={task_path!r},
    target={target!r}, goal={goal!r}).
-2. session_next(session_id): submit every start first, as it is. Then, for each ask, write one
-   complete candidate file, state one hypothesis with a predicted speed-up, and kernel_submit it
-   with the ask_id. Use kernel_check while a kernel is not yet correct.
+2. session_next(session_id): submit a start as it is. For each other ask, write one complete
+   candidate file, state one hypothesis with a predicted speed-up, and kernel_submit it with the
+   ask_id. Use kernel_check while a kernel is not yet correct.
 3. Read the signals of every answer; knowledge_search(signals=[...]) explains them. Do not repeat
    what the tree shows as tried.
 4. When session_next says that the search has ended, call session_finish. Report its measured figure

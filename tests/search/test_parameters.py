@@ -50,7 +50,7 @@ def test_the_best_structure_that_has_settings_left_is_next() -> None:
 
 
 def test_it_keeps_to_its_share_of_each_limit() -> None:
-    had = tree(written(1, 1.5), tried(2, 1.6, 1, seconds=5.0, device_seconds=2.0))
+    had = [tried(2, 1.6, 1, seconds=5.0, device_seconds=2.0)]
     spent = Spent(evaluations=2, seconds=20.0, device_seconds=4.0)
 
     def fits(share: float = 0.2, *asks: Any, **limits: Any) -> bool:

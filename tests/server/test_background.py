@@ -1,4 +1,4 @@
-"""Parameters searched while the author thinks, as a client sees it."""
+"""Starts evaluated and parameters searched while the author thinks, as a client sees it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def submit(client: Client, session: str, source: str, **arguments: object)
 async def nodes(client: Client, session: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = data(
         await client.call_tool("tree_view", {"session_id": session, "response_format": "detailed"})
-    )["data"]["nodes"]
+    )["data"].get("nodes", [])
     return found
 
 
@@ -52,6 +52,14 @@ async def searched(client: Client, session: str, count: int) -> list[dict[str, A
     """Those that parameter search made, once they are so many."""
     with anyio.fail_after(20):
         while len(found := [n for n in await nodes(client, session) if n["provenance"]]) < count:
+            await anyio.sleep(0.02)
+    return found
+
+
+async def grown(client: Client, session: str, count: int) -> list[dict[str, Any]]:
+    """All nodes, once they are so many."""
+    with anyio.fail_after(20):
+        while len(found := await nodes(client, session)) < count:
             await anyio.sleep(0.02)
     return found
 
@@ -161,16 +169,16 @@ async def test_a_place_that_went_elsewhere_is_not_taken_by_a_setting(
 
 
 class Slowly:
-    """From now on what parameter search evaluates takes longer than a test may."""
+    """From now on what parameter search evaluates, or everything, takes longer than a test may."""
 
-    def __init__(self, executor: FakeExecutor) -> None:
-        self._executor = executor
+    def __init__(self, executor: FakeExecutor, *, everything: bool = False) -> None:
+        self._executor, self._all = executor, everything
         self._evaluate = executor.evaluate
         self._begun, self._ended = anyio.Event(), anyio.Event()
         executor.evaluate = self  # type: ignore[method-assign]
 
     async def __call__(self, task: Any, request: Any, target: str, **more: Any) -> Any:
-        if request.candidate.params() in ({}, {"A": 1, "B": 0}):
+        if not self._all and request.candidate.params() in ({}, {"A": 1, "B": 0}):
             return await self._evaluate(task, request, target, **more)
         self._begun.set()
         try:
@@ -268,6 +276,64 @@ async def test_a_setting_is_measured_as_usual_however_wide_its_interval_is(
     asked = [r for r in executor.requests if r.purpose == "search"]
     assert given["result"]["evaluation"]["processes"] == 15
     assert {r.effort for r in asked if r.candidate.digest in of_settings} == {1.0}
+
+
+async def test_a_start_is_evaluated_meanwhile_and_the_first_ask_builds_on_it(
+    client: Client, executor: FakeExecutor
+) -> None:
+    slow = Slowly(executor, everything=True)
+    session = await open_session(client, start_source=kernel(1.2))
+    await slow.started()
+    asked: list[dict[str, Any]] = []
+
+    async def ask() -> None:
+        answer = await client.call_tool("session_next", {"session_id": session})
+        asked.append(data(answer))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await anyio.sleep(0.2)
+        assert not asked  # what it should write follows from the start
+        slow.finish()
+    (context,) = (each["context"] for each in asked[0]["asks"])
+    assert (context["role"], [p["id"] for p in context["parents"]]) == ("improve", ["n1"])
+    (start,) = await nodes(client, session)
+    assert (start["role"], start["origin"]["kind"]) == ("start", "user_file")
+    assert start["fitness"] == pytest.approx(1.2)
+
+
+async def test_a_kernel_of_its_author_comes_before_a_start(
+    client: Client, executor: FakeExecutor
+) -> None:
+    slow = Slowly(executor, everything=True)
+    session = await open_session(client, start_source=kernel(1.2))
+    await slow.started()
+    slow.over()
+    await submit(client, session, kernel(1.9))
+    first, start = await grown(client, session, 2)
+    assert len(executor.cancelled) == 1
+    assert (first["fitness"], start["role"]) == (pytest.approx(1.9), "start")
+
+
+async def test_starts_leave_half_of_the_budget_to_authors(client: Client) -> None:
+    session = await open_session(client, start_source=kernel(1.2), budget={"evaluations": 1})
+    assert await settled(client, session) == []
+    assert await nodes(client, session) == []
+    answer = data(await client.call_tool("session_next", {"session_id": session}))
+    assert [ask["context"]["role"] for ask in answer["asks"]] == ["start"]
+
+
+async def test_a_start_that_a_dying_server_evaluated_is_free_again(
+    executor: FakeExecutor, tmp_path: Path
+) -> None:
+    async with Client(make_server(tmp_path, executor)) as client:
+        slow = Slowly(executor, everything=True)
+        session = await open_session(client, start_source=kernel(1.2))
+        await slow.started()
+    assert executor.cancelled
+    async with Client(make_server(tmp_path, FakeExecutor())) as client:
+        answer = data(await client.call_tool("session_next", {"session_id": session}))
+        assert [ask["context"]["role"] for ask in answer["asks"]] == ["start"]
 
 
 async def test_what_is_far_behind_wrong_or_fixed_is_not_tuned(client: Client) -> None:

@@ -104,8 +104,8 @@ async def session_next(
     known, how to answer.
 
     Answer with kernel_submit(ask_id=...); until then you get the same ask. It only refers to what
-    you were given before. Says when the search has ended (goal, budget, stall, roofline). Fast;
-    while you write, TUNABLES of nodes are searched."""
+    you were given before. Says when the search has ended (goal, budget, stall, roofline). While
+    you write, starts and TUNABLES are evaluated; the first call may wait for a start."""
     batch = await (await service(ctx)).next(
         session_id,
         count=count,

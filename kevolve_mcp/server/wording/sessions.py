@@ -34,7 +34,10 @@ def opened(result: api.Opened) -> Phrase:
     lines += [f"differs from your call: {text}" for text in result.differs]
     lines += map(similar_line, session.similar)
     if session.waiting_starts:
-        lines.append(f"The first asks are {session.waiting_starts} starting kernel(s).")
+        lines.append(
+            f"Starting kernels: {session.waiting_starts}, evaluated while you read this; the first "
+            "ask builds on the result, or asks for one that is left."
+        )
     if session.state == "open" and _has_template(session.language):
         lines.append(
             "A template of a candidate file, to be filled in: "
