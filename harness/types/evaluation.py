@@ -166,6 +166,8 @@ class CaseResult:
     choose the implementation of a call, warm. These five are shown, never judged.
     all_cores: with all threads of a CPU; only in confirmations.
     roofline_fraction: roofline time / latency, the achieved share of the measured ceiling.
+    ceiling: what that ceiling is, such as "memory: inputs in L3, outputs in memory"; the baseline's
+    own time if that is shorter than the measured rates allow.
     naive_speedup: the speed-up without equal allocation behaviour, where it was measured.
     own_kernel_fraction: the share of a call, without the framework's part, that the candidate's own
     kernels take, in the longest case.
@@ -196,6 +198,7 @@ class CaseResult:
     dispatch_us: float | None = None
     all_cores: AllCores | None = None
     roofline_fraction: float | None = None
+    ceiling: str = ""
     pairs: int = 0
     page_faults: float | None = None
     baseline_page_faults: float | None = None

@@ -214,6 +214,7 @@ def _result(case: Case, speedup: float, timed: bool, processes: int, noise: floa
         baselines={"eager": 120.0, "compile": 100.0},
         latency_us=100.0 / speedup,
         roofline_fraction=min(1.0, 0.4 * speedup),
+        ceiling="memory: inputs in L3, outputs in L3",
         pairs=processes,
         allocation="fresh",
         naive_speedup=3 * speedup,

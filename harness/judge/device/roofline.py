@@ -79,6 +79,19 @@ def roofline_time_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
     )
 
 
+def limit(case: Case, ceilings: Ceilings, working_set: int) -> str:
+    """Name what decides `roofline_time_us`: "memory: inputs in L3, outputs in memory", "arithmetic"
+    or "the launch of a call"."""
+    times = {
+        f"memory: {moved_between(case, ceilings, working_set)}": memory_us(
+            case, ceilings, working_set
+        ),
+        "arithmetic": compute_us(case, ceilings),
+        "the launch of a call": ceilings.launch_us,
+    }
+    return max(times, key=lambda name: times[name])
+
+
 def plausible_us(case: Case, ceilings: Ceilings, working_set: int, narrow_factor: float) -> float:
     """Return the shortest plausible time: the roofline with the higher rate of both kinds of stores
     and the highest operation rate of any format. A kernel may compute exactly in another format

@@ -91,6 +91,7 @@ def conclude(
         dispatch_us=case_times.median_of("dispatch_us", ""),
         launch_us=statistics.median(case_times.all("launch_us")),
         roofline_fraction=min(roofline_us, latency_us) / latency_us if roofline_us else None,
+        ceiling=_ceiling(context, case, case_times) if roofline_us else "",
         pairs=comparison.pairs,
         detail=_reason_for_raise(context, case_times, best),
         nothing_us=_nothing_us(context, case_times),
@@ -228,6 +229,15 @@ def _bounds_us(
         with context.lock.hold(context.cancel):
             limits = bounds(context.machine.ceilings_again(family))
     return limits
+
+
+def _ceiling(context: StageContext, case: Case, times: CaseTimes) -> str:
+    """Return the name of what the roofline in `_bounds_us` comes from."""
+    ceilings = context.machine.ceilings_of(context.task.family)
+    working_set = context.task.pools[case.name].working_set
+    if min(medians(times).values()) < roofline.roofline_time_us(case, ceilings, working_set):
+        return "the baseline's time"
+    return roofline.limit(case, ceilings, working_set)
 
 
 def _floor_us(context: StageContext, case: Case) -> float:

@@ -51,8 +51,9 @@ def case_line(case: CaseResult) -> str:
         return f"- {case.name}: correct{_accuracy(case)}"
     taken = f", {latency(case.latency_us)}{_warm(case)}" if case.latency_us is not None else ""
     others = ", ".join(f"{name} {latency(value)}" for name, value in case.baselines.items())
+    ceiling = f" ({said(case.ceiling)})" if case.ceiling else ""
     roofline = (
-        f", {share(case.roofline_fraction)} of the ceiling"
+        f", {share(case.roofline_fraction)} of the ceiling{ceiling}"
         if case.roofline_fraction is not None
         else ""
     )

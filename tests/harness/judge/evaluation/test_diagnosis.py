@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.judge.device import roofline
@@ -63,6 +65,14 @@ def test_outputs_beyond_the_caches_are_held_against_streamed_stores(
     (found,) = diagnose([MeasuredCase(case, result, 4 << 20)], STREAMED, ())
     assert (found.name, found.evidence["memory_fraction"]) == ("near_roofline", pytest.approx(0.8))
     assert f" GB/s with inputs in memory, {where})" in found.message
+    assert roofline.limit(case, STREAMED, 4 << 20) == f"memory: inputs in memory, {where}"
+
+
+def test_the_ceiling_is_named_by_what_takes_longest() -> None:
+    busy = Case("busy", bytes_min=1 << 20, bytes_written=1 << 10, operations=1 << 40)
+    assert roofline.limit(busy, STREAMED, 4 << 20) == "arithmetic"
+    tiny = Case("tiny", bytes_min=64, bytes_written=64)
+    assert roofline.limit(tiny, replace(STREAMED, launch_us=3.0), 64) == "the launch of a call"
 
 
 def test_an_accusation_is_held_against_the_faster_stores() -> None:

@@ -158,6 +158,7 @@ def test_figures_of_one_answer_agree(judge: OpenJudge, folder: str, case: dict[s
     share = max(bound.evidence["memory_fraction"], bound.evidence["compute_fraction"])
     assert result.roofline_fraction is not None
     assert 0 < result.roofline_fraction <= 1
+    assert re.match(r"memory: inputs in|arithmetic|the baseline's time", result.ceiling)
     assert max(bound.evidence["memory_fraction"], bound.evidence["compute_fraction"]) <= 1
     assert (
         result.roofline_fraction == pytest.approx(share, rel=0.01) or share * result.latency_us < 1
