@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...workers import call_form
 from ..correctness.distance import same_bits
 from ..errors import Interfered
+from .worker_outputs import are_the_references
 
 if TYPE_CHECKING:
     import torch
@@ -92,8 +93,8 @@ def check_place(entry: Any, leaf: dict[str, Any]) -> tuple[int, list[int] | None
         isinstance(step, int) and 0 <= step < MOST_STEP for step in strides
     ):
         raise Interfered("an output's strides are impossible")
-    if len(strides) != len(leaf["shape"]):
-        raise Interfered("an output has strides for a different number of dimensions")
+    if not are_the_references(strides, leaf):
+        raise Interfered(f"an output has the strides {strides}, which are not the reference's")
     if call_form.spread_bytes(leaf["shape"], strides, dtype.itemsize) != leaf["nbytes"]:
         raise Interfered("an output has gaps or overlapping elements")
     return address, strides

@@ -128,17 +128,20 @@ class DeviceSlots(Slots):
         patience_s: float,
         *,
         early: bool = False,
+        long: bool = False,
     ) -> QueuedResult:
         """Run a call on each of the sets, in order. Without a key no model is called, but as many
         bytes are copied. patience_s: how long the worker may take to queue its launches; after that
         the start is given anyway, since a call that waits for the device itself never finishes
         queueing. early: let the worker's word come as early as possible; used only with the judge's
-        own workers."""
+        own workers. long: leave the device to the judge while the inputs appear."""
         link = device_link.link(worker)
         plan = link.place(sets)
         link.number += 1
         reach_ns = device_clock.measure_reach_ns()
-        arguments: dict[str, Any] = {"early": True} if early else {}
+        arguments: dict[str, Any] = {
+            name: True for name, on in (("early", early), ("long", long)) if on
+        }
         worker.send(
             "queued",
             key=key,

@@ -63,7 +63,7 @@ class WorkerOutputs:
             if strides is not None:
                 item = leaf["nbytes"] // max(1, _count(leaf))
                 fits = (
-                    _are_the_references(strides, leaf)
+                    are_the_references(strides, leaf)
                     and call_form.spread_bytes(leaf["shape"], strides, item) == size
                 )
             if not fits:
@@ -136,6 +136,15 @@ def copy_dense(spread: memoryview, place: OutputPlace, target: memoryview) -> No
     buffers.tensor(target, {**place.leaf, "offset": 0}).copy_(source)
 
 
+def are_the_references(strides: list[int], leaf: dict[str, Any]) -> bool:
+    """Return whether these are the reference's strides. Reordering others would be work that the
+    judge does for the candidate."""
+    pairs = zip(leaf["shape"], strides, leaf.get("as", ()), strict=False)
+    return len(strides) == len(leaf["shape"]) and all(
+        extent == 1 or stride == reference for extent, stride, reference in pairs
+    )
+
+
 def same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> bool:
     """Return whether all outputs of two slots are equal bit by bit, so that NaN equals itself."""
     parts = (slice(leaf["offset"], leaf["offset"] + leaf["nbytes"]) for leaf in outputs)
@@ -168,15 +177,6 @@ def write_memory(process: int, address: int, data: bytes) -> None:
     if size != len(data):
         number = ctypes.get_errno() if size < 0 else errno.EFAULT
         raise OSError(number, os.strerror(number))
-
-
-def _are_the_references(strides: list[int], leaf: dict[str, Any]) -> bool:
-    """Return whether these are the reference's strides. Reordering others would be work that the
-    judge does for the candidate."""
-    pairs = zip(leaf["shape"], strides, leaf.get("as", ()), strict=False)
-    return len(strides) == len(leaf["shape"]) and all(
-        extent == 1 or stride == reference for extent, stride, reference in pairs
-    )
 
 
 def _count(leaf: dict[str, Any]) -> int:

@@ -27,6 +27,9 @@ LEAST_NS = 500  # least time of a call: no device starts consecutive kernels fas
 # process
 BUSY_NS = 1_000_000
 APPEARING_NS = 100_000  # generous scatter of the time that inputs take to appear
+# If inputs take longer to appear, a waiting kernel would get a time slice meanwhile, in which a
+# candidate could begin with those that are there.
+LONG_NS = 700_000
 
 
 class Queued(Sides):
@@ -41,6 +44,7 @@ class Queued(Sides):
         self._patience: dict[str, float] = {}
         # (before_ns, whole_ns) of an empty burst, by the number of calls it stands for
         self._empty_ns: dict[int, tuple[int, int]] = {}
+        self._long: set[int] = set()  # the numbers of calls whose inputs take long to appear
         # see _early_gain
         self._early_gain_ns = 0
         self._waits = False  # whether a side waits for the device itself
@@ -66,6 +70,7 @@ class Queued(Sides):
                     [self.warm_set] * self.pool.calls,
                     self.seconds,
                     self._patience[name],
+                    long=self.pool.calls in self._long,
                 )
                 reservoir.draw(slots, result.places, self.pool.calls)
                 self._patience[name] = (
@@ -78,6 +83,8 @@ class Queued(Sides):
                 self.pool.timing[0].sets,
                 *(group.sets for group in self.pool.single_call_groups[:1]),
             ):
+                if self._run_empty(sets, turn).before_ns > LONG_NS:
+                    self._long.add(len(sets))
                 results = [self._run_empty(sets, turn) for _ in range(self.pool.empty_bursts)]
                 before_ns, whole_ns = (
                     statistics.median(each)
@@ -93,7 +100,12 @@ class Queued(Sides):
         with turn(worker.root):
             reservoir.announce(worker, self.seconds)
             result = slots.run_queued(
-                worker, self.keys[name], sets, self.seconds, self._patience[name]
+                worker,
+                self.keys[name],
+                sets,
+                self.seconds,
+                self._patience[name],
+                long=len(sets) in self._long,
             )
         slots.put(place)
         reservoir.draw(slots, result.places, len(sets))  # while it is stopped
@@ -149,7 +161,15 @@ class Queued(Sides):
             if id(worker) in self._reservoirs:
                 self._reservoirs[id(worker)].announce(worker, self.seconds)
             slots = self._slots(name)
-            result = slots.run_queued(worker, "", sets, self.seconds, SETTLING_S, early=early)
+            result = slots.run_queued(
+                worker,
+                "",
+                sets,
+                self.seconds,
+                SETTLING_S,
+                early=early,
+                long=len(sets) in self._long,
+            )
         self._busy |= result.reach_ns > BUSY_NS
         return result
 

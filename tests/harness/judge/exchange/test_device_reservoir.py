@@ -21,7 +21,7 @@ from harness.workers.device_commands import ShownHost
 
 # one in other strides, an empty one, a scalar
 OUTPUTS = dense_layout(
-    plan_layout([torch.zeros(4, 6), torch.zeros(0, 3), torch.zeros((), dtype=torch.int64)])
+    plan_layout([torch.zeros(6, 4).t(), torch.zeros(0, 3), torch.zeros((), dtype=torch.int64)])
 )
 CALLS, BURSTS, EACH = 3, 12, 256  # EACH: bytes of the worker's memory for the outputs of a call
 Place = Callable[[int, Sequence[int]], int]  # number of a call, places that are held -> its place
