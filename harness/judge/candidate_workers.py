@@ -222,9 +222,12 @@ def construct(
     slots: Slots,
     key: str = "",
     instance: str = "",
+    *,
+    recording: bool = False,
 ) -> None:
     """Construct the candidate's model for a case. key: the key for its calls, by default the case's
-    name. instance: a name under which the model is kept and reused, "" for none."""
+    name. instance: a name under which the model is kept and reused, "" for none. recording: see
+    model_calls.forward."""
     worker.ask(
         "case",
         [*worker.private_copies(pool.init_fd), *slots.fds],
@@ -242,6 +245,7 @@ def construct(
         aliases=pool.aliases,
         device=context.task.family.TORCH_DEVICE,
         instance=instance,
+        recording=recording,
     )
 
 

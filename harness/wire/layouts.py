@@ -123,6 +123,14 @@ def dense_layout(layout: Layout) -> Layout:
     return {"bytes": total, "leaves": leaves, "tree": {"list": list(range(len(leaves)))}}
 
 
+def first_items(layout: Layout, count: int) -> Layout:
+    """Return the layout of the first items of a list whose other items are tensors, in the same
+    memory."""
+    ((kind, items),) = layout["tree"].items()
+    leaves = len(layout["leaves"]) - (len(items) - count)
+    return {**layout, "leaves": layout["leaves"][:leaves], "tree": {kind: items[:count]}}
+
+
 def integer_tensors(layout: Layout) -> list[int]:
     """Return the indices of the tensors that hold integers or booleans: where rounding decides such
     a value, no tolerance can cover the difference."""

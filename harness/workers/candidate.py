@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import gc
 import json
 import os
 import socket
@@ -21,6 +22,7 @@ from . import (
     memory_faults,
     model_calls,
     modules,
+    object_places,
     own_kernels,
     placement,
 )
@@ -75,13 +77,14 @@ class CandidateHost(host.Host):
         aliases: list[int],
         device: str = "cpu",
         instance: str = "",
+        recording: bool = False,
     ) -> None:
         """Construct the model for one case.
 
-        upstream: see model_calls.forward. trained: the reference's names of the parameters whose
-        gradients are wanted. aliases: the outputs that may share memory with inputs. instance: a
-        name under which the model is kept and reused, "" for none. Descriptors: the init inputs
-        and, unless the judge reads outputs in place, the output slots.
+        upstream, recording: see model_calls.forward. trained: the reference's names of the
+        parameters whose gradients are wanted. aliases: the outputs that may share memory with
+        inputs. instance: a name under which the model is kept and reused, "" for none. Descriptors:
+        the init inputs and, unless the judge reads outputs in place, the output slots.
         """
         if self._recorder is not None:
             self._recorder.case = case
@@ -89,7 +92,7 @@ class CandidateHost(host.Host):
         if model is None:
             # copied: a constructor may keep its arguments or write to them
             arguments = copy.deepcopy(buffers.read(fds[0], init))
-            model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
+            model = self._construct(key, arguments, seed)
             if not placement.is_host(device) and hasattr(model, "to"):
                 model = model.to(device)
         if instance:
@@ -100,7 +103,11 @@ class CandidateHost(host.Host):
         mapped = memory_files.map_shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
         self.prepared[key] = PreparedModel(
             model_calls.forward(
-                model, upstream, outputs["form"], [targets[name] for name in trained]
+                model,
+                upstream,
+                outputs["form"],
+                [targets[name] for name in trained],
+                recording=recording,
             ),
             outputs,
             mapped,
@@ -112,6 +119,18 @@ class CandidateHost(host.Host):
             model,
             reference_state,
         )
+
+    def _construct(self, key: str, init: Any, seed: int) -> Any:
+        """Construct a model: if there is one with this key, in its place."""
+        bare = places = None
+        if key in self.prepared:
+            places = object_places.Places(self.prepared[key].model)
+            del self.prepared[key]
+            gc.collect(1)  # it may be in a reference cycle
+            bare = places.take()
+        model = modules.construct(self.module, modules.CANDIDATE, init, seed, bare)
+        del places  # holds what fills the heap
+        return model
 
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget the model with this key; see Host.on_drop."""

@@ -4,7 +4,6 @@ properties of the calls."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..wire.nesting import tensors_of
 from ..wire.task_lines import FORWARD
 from . import (
     dataflow,
+    earlier_calls,
     families,
     high_precision,
     model_calls,
@@ -23,7 +23,8 @@ from . import (
     tensor_relations,
     traffic,
 )
-from .live_task import LiveCase, LiveTask, plain_values_text
+from .live_task import WITHOUT_GRADIENTS, LiveCase, LiveTask, plain_values_text
+from .module_watch import ModuleWatch
 from .task_file import TaskProblem
 
 
@@ -33,6 +34,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
     import torch
 
     spec, init, model = task.construct(name, seed)
+    watch = ModuleWatch(model)
     with task.all_threads():
         sample = task.draw(spec, seed)
         task.plan(sample, "get_inputs")
@@ -42,18 +44,26 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         if task.file.gradients:
             roots = task.attempt(lambda: model_calls.roots(model, inputs))
         upstream = list(roots)
-        arguments = [
-            *sample,
-            *families.upstream(
-                [(list(o.shape), o.dtype) for o in roots.values()], seed, task.draw_device
-            ),
-        ]
+        shapes = [(list(o.shape), o.dtype) for o in roots.values()]
+
+        arguments = [*sample, *families.upstream(shapes, seed, task.draw_device)]
         begins = tensor_relations.begins(arguments) if placement.is_host(task.device) else ()
         layout = plan_layout(arguments, begins)
         inputs = placement.move(arguments, task.device)
         call = model_calls.forward(model, upstream)
-        watch = _StateWatch(model)
-        calls = _call_twice(task, call, inputs)
+        calls = _call_twice(task, call, inputs, watch)
+        if watch.updated() or watch.changed_attributes():
+            fresh = model_calls.forward(task.construct_again(init, seed, model), upstream)
+            others = [
+                *task.draw(spec, seed + 1),
+                *families.upstream(shapes, seed + 1, task.draw_device),
+            ]
+            others = placement.move(others, task.device)
+            carried_on = earlier_calls.carried_on(task, watch, call, fresh, others)
+            # once more: a largest value so far, say, may not show with the other inputs
+            if not tensor_relations.all_close(calls.first, task.attempt(lambda: call(inputs))):
+                raise earlier_calls.problem(task, watch)
+            modules.make_persistent(model, carried_on)
         state = modules.state(model)
         initial = initial_state(model)
         reads = traffic.Reads([*tensors_of(inputs), *state.values()])
@@ -71,7 +81,8 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             if rounding.includes_rounding(counts)
             else 0.0
         )
-        task.cases[name] = LiveCase(
+        results = len(model_calls.flatten(returned))
+        live = task.cases[name] = LiveCase(
             spec,
             model,
             precise,
@@ -86,6 +97,8 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             calls.looks,
             begins,
         )
+        if upstream:
+            task.cases[name + WITHOUT_GRADIENTS] = live.without_gradients(results)
     elementwise = sum(
         elements for op, (_, elements, _) in counts.items() if not operators.is_free(op)
     )
@@ -97,7 +110,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in state.items()
         },
         "state_layout": plan_layout(list(initial.values())),
-        "updated": watch.updated(),
+        "updated": [name for name in watch.updated() if name in state],
         "aliases": list(range(len(calls.first)))
         if calls.looks
         else tensor_relations.aliases(calls.first, inputs),
@@ -105,7 +118,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "operations": float(calls.flops + elementwise),
         "bytes_read": reads.nbytes,
         "doubled": doubled,
-        "results": len(model_calls.flatten(returned)),
+        "results": results,
         "held_bytes": tensor_relations.held_bytes(calls.first, inputs),
         "call_s": calls.seconds,
         "upstream": upstream,
@@ -127,34 +140,6 @@ def graph(task: LiveTask, case: LiveCase, seed: int) -> list[list[Any]]:
 def initial_state(model: Any) -> dict[str, Any]:
     """Return the parameters and buffers as constructed, on the host."""
     return {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-
-
-class _StateWatch:
-    """Finds the parameters and buffers that calls update, in place or by a new tensor. Buffers are
-    compared by value, because kernels that update running averages do not always raise the version
-    counter; parameters may be too large for that."""
-
-    def __init__(self, model: Any) -> None:
-        self._model, self._state = model, modules.state(model)
-        self._versions = {name: value._version for name, value in self._state.items()}
-        parameters = model.named_parameters() if hasattr(model, "named_parameters") else ()
-        self._buffers = {
-            name: self._state[name].clone()
-            for name in self._state.keys() - {name for name, _ in parameters}
-        }
-
-    def updated(self) -> list[str]:
-        """Return the names of what was updated, in the order of the state."""
-        return [
-            name
-            for name, value in modules.state(self._model).items()
-            if (value is self._state[name] and value._version != self._versions[name])
-            or not (
-                tensor_relations.same(value, self._buffers[name])
-                if name in self._buffers
-                else value is self._state[name]
-            )
-        ]
 
 
 def _refuse_shared_inputs(task: LiveTask, inputs: list[Any]) -> None:
@@ -191,7 +176,9 @@ def _structure_text(inputs: Any) -> str:
         return ""
 
 
-def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -> _CallPair:
+def _call_twice(
+    task: LiveTask, call: earlier_calls.Call, inputs: Any, watch: ModuleWatch
+) -> _CallPair:
     """Call the reference twice. Raises TaskProblem if it returns nothing, writes to its inputs or
     is not deterministic."""
     recorder, exports = operators.Recorder(), operators.ExportRecorder()
@@ -222,6 +209,11 @@ def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -
         raise TaskProblem(
             f"{task.lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must "
             "be deterministic (random numbers? dropout? call self.eval() in __init__)"
+            + (
+                f"; they change {names}: make it an input"
+                if (names := earlier_calls.changed(watch))
+                else ""
+            )
         )
     cores = task.cpus if placement.is_host(task.device) else 1
     looks = recorder.looks or exports.exported

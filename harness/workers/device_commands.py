@@ -13,7 +13,7 @@ from typing import Any
 
 from ..wire import frames, stream_words
 from ..wire.layouts import Layout
-from . import call_form, guarded_memory, guards, operators, running
+from . import call_form, guarded_memory, guards, input_places, operators, running
 from .window import Window
 
 
@@ -47,6 +47,7 @@ class ShownHost:
         order: list[int],
         record: bool = False,
         queue_ns: int = 0,
+        in_place: bool = False,
     ) -> tuple[Any, tuple[int, ...]]:
         """Reply READY, wait for the start signal (the inputs are then in the window), call the
         model once for each entry of `order`, and reply with the places of the outputs. sets: for
@@ -57,7 +58,7 @@ class ShownHost:
         self.reply(frames.READY)
         if not frames.receive_bytes(self._sock, 16)[0]:
             os._exit(0)
-        guard = guards.Guard() if self.guarded else None
+        guard = guards.Guard() if self.guarded and not in_place else None
         values = self.window.inputs(layouts, sets)
         if guard is not None:
             values = [guards.guard_inputs(value, model.device, guard) for value in values]
@@ -67,7 +68,9 @@ class ShownHost:
             for watcher in (guard, recorder):
                 if watcher is not None:
                     watchers.enter_context(watcher)
-            outputs, figures = running.run(model.call, arguments, clock)
+            outputs, figures = running.run(
+                input_places.reuse(model.call) if in_place else model.call, arguments, clock
+            )
         if guard is not None:
             guard.check()
         places = self._show(model, outputs)

@@ -25,6 +25,7 @@ from . import (
     guarded_memory,
     guards,
     heap,
+    input_places,
     memory_faults,
     modules,
     operators,
@@ -133,12 +134,14 @@ class Host(ShownHost):
         order: list[int],
         record: bool = False,
         queue_ns: int = 0,
+        in_place: bool = False,
     ) -> tuple[Any, tuple[int, ...]]:
         """Reply READY, receive the input sets with the start signal, call the model once for each
         entry of `order`, and copy the outputs to their slots. sets: for each the index of its file,
         its start in the file, the index of its layout. queue_ns: the least time that a device waits
-        for its launches to be queued. values: nanoseconds, minor faults, major faults, involuntary
-        context switches of the calls alone, and nanoseconds until all calls were queued."""
+        for its launches to be queued. in_place: see input_places. values: nanoseconds, minor
+        faults, major faults, involuntary context switches of the calls alone, and nanoseconds until
+        all calls were queued."""
         model = self.prepared[key]
         slots, clock = model.views(len(order)), self.clock(model.device)
         recorder = operators.Recorder() if record else None
@@ -147,7 +150,7 @@ class Host(ShownHost):
         if not packet:
             os._exit(0)
         fds += files  # closed with the command
-        guard = guards.Guard() if self.guarded else None
+        guard = guards.Guard() if self.guarded and not in_place else None
         values = _inputs(files, layouts, sets, model.device, guard)
         arguments = [values[i] for i in order]
         clock.prepare(queue_ns)
@@ -155,7 +158,9 @@ class Host(ShownHost):
             for watcher in (guard, recorder):
                 if watcher is not None:
                     watchers.enter_context(watcher)
-            outputs, figures = running.run(model.call, arguments, clock)
+            outputs, figures = running.run(
+                input_places.reuse(model.call) if in_place else model.call, arguments, clock
+            )
         if guard is not None:
             guard.check()
             for tensors, inputs in zip(outputs, arguments, strict=True):

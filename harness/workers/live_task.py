@@ -7,15 +7,17 @@ import copy
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..wire.layouts import Layout, plan_layout
+from ..wire.layouts import Layout, first_items, plan_layout
 from ..wire.task_lines import CONSTRUCTOR, FORWARD
 from . import families, model_calls, modules, placement, task_file, tensor_relations
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
 CALL = "Model(*get_init_inputs())(*get_inputs())"
+# what is added to the name of a case with gradients where it is called without recording them
+WITHOUT_GRADIENTS = ", without gradients"
 
 
 @dataclass
@@ -42,6 +44,10 @@ class LiveCase:
     values: str = ""
     looks: bool = False
     begins: Sequence[int] = ()
+
+    def without_gradients(self, results: int) -> LiveCase:
+        """Return the case, with the same models, as it is called without recording gradients."""
+        return replace(self, upstream=(), outputs=first_items(self.outputs, results))
 
     def set_state(self, values: list[Any]) -> None:
         """Set the parameters of both models, on their device."""
@@ -73,6 +79,16 @@ class LiveTask:
                 *CONSTRUCTOR,
             )
         return spec, init, model.to(self.device) if hasattr(model, "to") else model
+
+    def construct_again(self, init: Any, seed: int, model: Any) -> Any:
+        """Return another model like one that was constructed with these arguments and this seed,
+        and called since: with its parameters, in case these were drawn otherwise."""
+        again = modules.construct(self.file.module, modules.TASK, copy.deepcopy(init), seed)
+        if hasattr(again, "to"):
+            again = again.to(self.device)
+            parameters = dict(again.named_parameters())
+            modules.copy_state(parameters, [dict(model.named_parameters())[n] for n in parameters])
+        return again
 
     def baseline(self, case: LiveCase, name: str) -> tuple[Any, dict[str, Any]]:
         """Return a baseline's model, and its own tensors that take the reference's state, {} where

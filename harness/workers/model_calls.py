@@ -26,15 +26,26 @@ def forward(
     upstream: Sequence[int] = (),
     form: str = "",
     parameters: Sequence[Any] | None = None,
+    *,
+    recording: bool = False,
 ) -> Callable[[Any], list[Any]]:
     """Return a function from inputs to a flat list of output tensors.
 
     upstream: indices of the outputs from which gradients flow back. If there are any, the last
     inputs are the gradients with respect to these outputs, and the result continues with the
     gradients of the floating and complex inputs and of `parameters` (None: the model's trained
-    parameters). form: what forward must return (see form_of), "" for anything.
+    parameters). form: what forward must return (see form_of), "" for anything. recording: without
+    upstream, whether gradients are recorded, as for parameters alone: no input requires any.
     """
     import torch
+
+    if recording:
+
+        def recorded(inputs: Any) -> list[Any]:
+            with torch.enable_grad():
+                return [output.detach() for output in flatten(model(*inputs), form)]
+
+        return recorded
 
     if not upstream:
 

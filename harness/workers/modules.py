@@ -6,7 +6,7 @@ from __future__ import annotations
 import linecache
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +50,10 @@ def load(source: str, name: str, filename: str) -> types.ModuleType:
 
 
 def construct(
-    module: types.ModuleType, entry: EntryPoint, init: Any, seed: int
+    module: types.ModuleType, entry: EntryPoint, init: Any, seed: int, bare: Any = None
 ) -> Callable[..., Any]:
-    """Return the model (torch is seeded before its constructor) or the plain function. Raises
-    LoadError."""
+    """Return the model (torch is seeded before its constructor) or the plain function. bare: an
+    object to construct it in, if it is of its class. Raises LoadError."""
     import torch
 
     build = getattr(module, entry.class_name, None)
@@ -68,6 +68,9 @@ def construct(
         )
     torch.manual_seed(seed)
     try:
+        if type(bare) is build:
+            bare.__init__(**init) if isinstance(init, dict) else bare.__init__(*init)
+            return bare  # type: ignore[no-any-return]
         return build(**init) if isinstance(init, dict) else build(*init)  # type: ignore[no-any-return]
     except TypeError as error:
         raise LoadError(
@@ -77,14 +80,27 @@ def construct(
         ) from error
 
 
-def state(model: Any) -> dict[str, Any]:
-    """Return parameters, then persistent buffers, by name; {} for a function."""
+def buffers(model: Any) -> dict[str, Any]:
+    """Return all buffers, by name; {} for a function."""
+    return dict(model.named_buffers()) if hasattr(model, "named_buffers") else {}
+
+
+def state(model: Any, others: Collection[str] = ()) -> dict[str, Any]:
+    """Return parameters, then persistent buffers, by name; {} for a function. others: names of
+    further buffers that are returned, too."""
     if not hasattr(model, "named_parameters"):
         return {}
-    tensors = dict(model.named_parameters())
-    persistent = set(model.state_dict().keys())
-    tensors.update({k: v for k, v in model.named_buffers() if k in persistent})
-    return tensors
+    names = {*model.state_dict().keys(), *others}
+    kept = {name: buffer for name, buffer in buffers(model).items() if name in names}
+    return {**dict(model.named_parameters()), **kept}
+
+
+def make_persistent(model: Any, names: Collection[str]) -> None:
+    """Make the buffers with these names persistent, so that they belong to the state."""
+    for name, buffer in buffers(model).items():
+        if name in names:
+            owner, _, own_name = name.rpartition(".")
+            model.get_submodule(owner).register_buffer(own_name, buffer)
 
 
 def match_state(reference: dict[str, tuple[list[int], str]], model: Any) -> dict[str, Any]:
@@ -95,14 +111,14 @@ def match_state(reference: dict[str, tuple[list[int], str]], model: Any) -> dict
     model without state is accepted only where the reference has none, because its result could not
     depend on the parameters.
     """
-    tensors = state(model)
+    own = state(model, reference)
     if not reference:
         return {}
-    candidate = {name: _describe(tensor) for name, tensor in tensors.items()}
+    candidate = {name: _describe(tensor) for name, tensor in own.items()}
     if all(candidate.get(name) == described for name, described in reference.items()):
-        return {name: tensors[name] for name in reference}
+        return {name: own[name] for name in reference}
     if len(candidate) == len(reference) and list(candidate.values()) == list(reference.values()):
-        return dict(zip(reference, tensors.values(), strict=True))
+        return dict(zip(reference, own.values(), strict=True))
     lines = [
         f"  {name}: reference {_spell(w)}, candidate {_spell(candidate.get(name))}"
         for name, w in reference.items()

@@ -124,12 +124,14 @@ class ReferenceHost(host.Host):
         outputs: Layout,
         doubled: bool,
         upstream: list[int],
+        updated: list[str],
     ) -> None:
         """Construct one case's model as another process did that described it with this seed. The
         other arguments come from its description."""
 
         def construct() -> None:
             spec, init, model = self.task.construct(case, seed)
+            modules.make_persistent(model, updated)
             self.task.cases[case] = LiveCase(
                 spec,
                 model,

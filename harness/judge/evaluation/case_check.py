@@ -160,9 +160,26 @@ class CaseCheck:
     def call_once(self, input_set: InputSet, doing: str, key: str = "") -> None:
         """Make one more call on inputs that were right before. key: of the model, by default the
         case's own. Raises Failure."""
-        self.run_burst([input_set], [0], doing, key=key)
-        for number, output in enumerate(self._outputs(1)[0]):
-            self.mismatches.add(number, output, input_set, [], changed=False, repeated=False)
+        self.call_again([input_set], [0], doing, key)
+
+    def call_again(
+        self,
+        sets: list[InputSet],
+        order: list[int],
+        doing: str,
+        key: str = "",
+        *,
+        in_place: bool = False,
+    ) -> None:
+        """Make more calls on inputs that were right before. in_place: see workers.input_places.
+        Raises Failure."""
+        self.run_burst(sets, order, doing, key=key, in_place=in_place)
+        for index, outputs in zip(order, self._outputs(len(order)), strict=True):
+            others = [each for each in sets if each is not sets[index]]
+            for number, output in enumerate(outputs):
+                self.mismatches.add(
+                    number, output, sets[index], others, changed=False, repeated=False
+                )
         if self.mismatches.wrong:
             name, text, finding = self.mismatches.wrong[0]
             self.mismatches.wrong[0] = (name, f"{doing}: {text}", finding)
@@ -256,6 +273,7 @@ class CaseCheck:
         *,
         record: bool = False,
         key: str = "",
+        in_place: bool = False,
     ) -> BurstResult:
         """Run one burst in this check's slots. Raises Failure."""
         seconds = max(
@@ -264,7 +282,14 @@ class CaseCheck:
         return self.guard(
             doing,
             lambda: bursts.run(
-                self.worker, self.slots, key or self.case.name, sets, order, seconds, record=record
+                self.worker,
+                self.slots,
+                key or self.case.name,
+                sets,
+                order,
+                seconds,
+                record=record,
+                in_place=in_place,
             ),
         )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from ..exchange.input_sets import InputSet
 from ..exchange.slots import Slots
 from ..processes.worker import Worker
 from ..stage_context import StageContext
-from .case_check import CaseCheck
+from .case_check import CaseCheck, most_held_calls
 
 # bytes of parameters and buffers above which only those that the reference updates are compared,
 # and no second instance is constructed; bytes of a case's set above which it shares no instance
@@ -59,10 +60,19 @@ def check_state(check: CaseCheck) -> None:
     check.guard(doing, lambda: set_state(check.worker, pool, 0))
 
 
+def check_places(check: CaseCheck) -> None:
+    """Call it on inputs that take the places of earlier ones: the same tensors with other contents,
+    then new tensors where these were. Raises Failure."""
+    sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
+    if len(sets) == 2 and check.pool.set_bytes <= MOST_SET_BYTES:
+        doing = "inputs in the places of earlier ones"
+        check.call_again(sets, [0, 1, 1], doing, in_place=True)
+
+
 def check_two_instances(check: CaseCheck) -> None:
     """Call two more instances with different parameters in turn while the first one exists; then
-    construct and call each again after the others are gone, whose memory it may reuse. This reveals
-    state kept outside an instance. Raises Failure."""
+    let each replace the other one, in its place if possible (see workers.object_places). This
+    reveals state kept outside an instance. Raises Failure."""
     pool, worker = check.pool, check.worker
     changed = next(((s, each) for s, each in pool.checking if s and each.family == "dense"), None)
     if changed is None or pool.state_bytes > MOST_STATE_BYTES:
@@ -80,23 +90,71 @@ def check_two_instances(check: CaseCheck) -> None:
         check.call_once(input_set, f"{doing} with parameters of their own", key=key)
     for key, *_ in pairs:
         check.drop(key)
-    for pair in (pairs[1], pairs[0], pairs[1]):
-        check.guard(f"{doing}, construction", partial(build, pair))
-        check.call_once(pair[2], "an instance after others that are gone", key=pair[0])
-        check.drop(pair[0])
+    key = f"{pool.name}/again"
+    for _, state, input_set in (*pairs, *pairs):
+        check.guard(f"{doing}, construction", partial(build, (key, state, input_set)))
+        check.call_once(input_set, "an instance in the place of one that is gone", key=key)
+    check.drop(key)
+
+
+def check_without_gradients(check: CaseCheck) -> None:
+    """For a case with gradients, call one model where none are recorded, then where they are, then
+    with inputs that require none. Raises Failure."""
+    context, worker = check.context, check.worker
+    pool = context.task.drawer.unrecorded(check.pool)
+    if pool is None:
+        return
+    name = pool.name
+    count = most_held_calls(context, pool)
+    slots = prepare(context, worker, pool, count, check.slots, name)
+    plain = CaseCheck(context, replace(check.case, name=name), pool, worker, slots)
+    plain.check_sets()
+    if plain.mismatches.wrong:
+        plain.fail()
+
+    def build(other: CaseCheck, key: str, *, recording: bool) -> None:
+        construct(context, worker, other.pool, other.slots, key, name, recording=recording)
+        set_state(worker, other.pool, 0, key)
+
+    for other, recording, doing in (
+        (check, False, "after calls without gradients"),
+        (plain, True, "with inputs that require no gradients"),
+    ):
+        key = f"{name}, {doing}"
+        check.guard(doing, partial(build, other, key, recording=recording))
+        other.call_once(other.pool.checking[0][1], doing, key=key)
+        check.drop(key)
+    check.drop(name)
 
 
 def check_shared_instances(context: StageContext, worker: Worker) -> None:
     """Call one instance on all cases that construct it in the same way, then on the first of them
     again, which reveals state kept from another shape. Raises Failure."""
-    alike: dict[str, list[Case]] = {}
-    for case in context.cases:
-        pool = context.task.pools[case.name]
-        if pool.set_bytes + pool.state_bytes <= MOST_SET_BYTES:
-            alike.setdefault(_construction(pool), []).append(case)
-    for number, cases in enumerate(alike.values()):
+    for number, cases in enumerate(_cases_alike(context)):
         if len(cases) > 1:
             _check_one_instance(context, worker, cases, f"shared/{number}")
+
+
+def check_different_instances(context: StageContext, worker: Worker) -> None:
+    """Call instances that were constructed with different arguments in turn, while all exist, which
+    reveals what is kept of the arguments outside an instance. Raises Failure."""
+    pools, total = list[tuple[Case, CasePool]](), 0
+    for case, *_ in _cases_alike(context):
+        pool = context.task.pools[case.name]
+        total += pool.set_bytes + pool.state_bytes
+        if total <= MOST_SET_BYTES:
+            pools.append((case, pool))
+    if len(pools) < 2:
+        return
+    slots: Slots | None = None
+    checks = []
+    for case, pool in pools:
+        slots = prepare(context, worker, pool, bursts.CHECK_CALLS, slots)
+        checks.append(CaseCheck(context, case, pool, worker, slots))
+    for check in (*checks, *checks):
+        check.call_once(check.pool.checking[0][1], "instances that were constructed otherwise")
+    for check in checks:
+        check.drop(check.case.name)
 
 
 def _check_one_instance(
@@ -114,6 +172,17 @@ def _check_one_instance(
         met.append(case.name)
     for key in (*(case.name for case in cases), instance):
         check.drop(key)
+
+
+def _cases_alike(context: StageContext) -> list[list[Case]]:
+    """Return the cases that are not too large, those that construct their instance alike
+    together."""
+    alike: dict[str, list[Case]] = {}
+    for case in context.cases:
+        pool = context.task.pools[case.name]
+        if pool.set_bytes + pool.state_bytes <= MOST_SET_BYTES:
+            alike.setdefault(_construction(pool), []).append(case)
+    return list(alike.values())
 
 
 def _construction(pool: CasePool) -> str:

@@ -64,6 +64,7 @@ class _Verification:
                 pool.release(checking=True)
         if not context.ablating:
             module_checks.check_shared_instances(context, worker)
+            module_checks.check_different_instances(context, worker)
         self._count()
 
     def outcome(self, failure: Failure | None = None) -> Verified:
@@ -89,8 +90,10 @@ class _Verification:
         try:
             self._results[case.name] = check.result()
             if not self._context.ablating:
+                module_checks.check_places(check)
                 module_checks.check_state(check)
                 module_checks.check_two_instances(check)
+                module_checks.check_without_gradients(check)
         except Failure as failure:
             if not self._context.ablating or failure.status != "incorrect":
                 if failure.wrong is not None:

@@ -104,10 +104,20 @@ def run(
     *,
     record: bool = False,
     queue_ns: int = 0,
+    in_place: bool = False,
 ) -> BurstResult:
     """Run one burst; its outputs are then in `slots`. See Slots.run."""
     with worker.between_timings():
-        return slots.run(worker, key, sets, order, seconds, record=record, queue_ns=queue_ns)
+        return slots.run(
+            worker,
+            key,
+            sets,
+            order,
+            seconds,
+            record=record,
+            queue_ns=queue_ns,
+            in_place=in_place,
+        )
 
 
 def patience(queue_ns: int) -> int:

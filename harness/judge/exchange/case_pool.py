@@ -13,12 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire import memory_files
-from ...wire.layouts import Layout
+from ...wire.layouts import Layout, first_items
 from ...workers import families, operators, rounding
+from ...workers.live_task import WITHOUT_GRADIENTS
 from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet, LeftValue
 
 MOST_TERMS, APART = 1 << 20, 1 << 8  # limits on K: for a sum; where no elements are combined
+
+
+class States(dict[int, int]):
+    """States of the parameters: the descriptor of the values of each seed. current: the state that
+    the reference is in."""
+
+    current: int | None = None
 
 
 @dataclass
@@ -29,12 +37,12 @@ class CasePool:
     describe: dict[str, Any]
     seed: int = field(default_factory=lambda: secrets.randbits(48))
     init_fd: int = -1
-    # state seed -> descriptor of the parameter values
-    states: dict[int, int] = field(default_factory=dict)
-    state: int | None = None  # the state that the reference is in
+    states: States = field(default_factory=States)
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     # the values of what forward updates after a call on the first checking set, by name
     left_state: dict[str, LeftValue] = field(default_factory=dict)
+    # a case with gradients where none are recorded, with checking sets of its own
+    unrecorded: CasePool | None = None
     timing: list[Group] = field(default_factory=list)
     # of `timing`: two where there are parameters, which change between them
     halves: list[Half] = field(default_factory=list)
@@ -61,6 +69,28 @@ class CasePool:
     predictable: list[int] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     dropped_families: dict[str, str] = field(default_factory=dict)
+
+    def without_gradients(self) -> CasePool:
+        """Return this case, which has gradients, as it is called where none are recorded. It has no
+        sets yet."""
+        inputs, count = self.describe["inputs"], self.results
+        describe = {
+            "inputs": first_items(inputs, len(inputs["tree"]["list"]) - len(self.upstream)),
+            "outputs": first_items(self.outputs, count),
+            "aliases": [number for number in self.describe["aliases"] if number < count],
+            "upstream": [],
+            "trained": [],
+        }
+        return CasePool(
+            self.name + WITHOUT_GRADIENTS,
+            {**self.describe, **describe},
+            self.seed,
+            self.init_fd,
+            self.states,
+            shared=self.shared,
+            steady=self.steady[:count],
+            apart_growths=self.apart_growths[:count],
+        )
 
     def forget_state(self, seed: int) -> None:
         """Forget a state of the parameters that is no longer used."""
@@ -225,7 +255,7 @@ class CasePool:
         self.timing, self.halves, self.single_call_groups = [], [], []
         if checking:
             del self.checking[2:]
-            self.left_state = {}
+            self.left_state, self.unrecorded = {}, None
 
     def ask_for_bits(self, bitwise: bool) -> None:
         """Set whether timed outputs must have the framework's own bits, which timing sets then
@@ -239,7 +269,7 @@ class CasePool:
             if fd >= 0:
                 os.close(fd)
         self.checking, self.timing, self.halves, self.single_call_groups = [], [], [], []
-        self.left_state = {}
+        self.left_state, self.unrecorded = {}, None
 
 
 def _count(shape: list[int]) -> int:

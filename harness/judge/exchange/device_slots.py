@@ -89,6 +89,7 @@ class DeviceSlots(Slots):
         *,
         record: bool,
         queue_ns: int,
+        in_place: bool,
     ) -> BurstResult:
         import torch
 
@@ -103,6 +104,7 @@ class DeviceSlots(Slots):
             order=order,
             record=record,
             queue_ns=queue_ns,
+            in_place=in_place,
         )
         worker.wait(frames.READY, seconds)
         start = time.perf_counter_ns()

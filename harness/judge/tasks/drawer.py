@@ -68,6 +68,7 @@ class Drawer:
             "outputs": pool.outputs,
             "doubled": pool.describe["doubled"],
             "upstream": pool.upstream,
+            "updated": pool.updated,
         }
         self._worker.ask(
             "construct", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed, **layouts
@@ -77,14 +78,14 @@ class Drawer:
         """Put the reference into a state (0: as constructed). Returns the descriptor of its
         values."""
         if seed in pool.states:
-            if seed != pool.state:
+            if seed != pool.states.current:
                 self._worker.ask("set_state", seconds=TASK_SECONDS, case=pool.name, seed=seed)
         else:
             fd = memory_files.create("state", int(pool.describe["state_layout"]["bytes"]))
             self._worker.ask("set_state", [fd], seconds=TASK_SECONDS, case=pool.name, seed=seed)
             memory_files.seal(fd)
             pool.states[seed] = fd
-        pool.state = seed
+        pool.states.current = seed
         return pool.states[seed]
 
     def take_state(self, pool: CasePool, seed: int) -> None:
@@ -223,11 +224,36 @@ class Drawer:
             pool.left_state = self._maker.left_state(pool, input_set)
         return pool.left_state
 
+    def unrecorded(self, pool: CasePool) -> CasePool | None:
+        """Return a case with gradients as it is called where none are recorded, with checking sets:
+        two plain ones and one after a parameter change. None for a case without gradients, and
+        where there is no memory for a set or the reference cannot be called so."""
+        if pool.upstream and pool.unrecorded is None:
+            pool.unrecorded = pool.without_gradients()
+            changed = [state for state, each in pool.checking if state and each.family == "dense"]
+            for state in (0, 0, *changed):
+                if self.spare_families(pool) != 0:
+                    self.set_state(pool, state)
+                    self._add_unrecorded_set(pool.unrecorded, state)
+            self.set_state(pool, 0)
+        return pool.unrecorded if pool.unrecorded and pool.unrecorded.checking else None
+
+    def _add_unrecorded_set(self, pool: CasePool, state: int) -> None:
+        try:
+            input_set = self._maker.make_set(pool, "dense")
+        # the reference itself needs gradients: it computes a force, say
+        except WorkerFailed as error:
+            pool.dropped_families["dense"] = str(error).splitlines()[0][:200]
+            return
+        input_set.allowances = set_allowances(pool, input_set)
+        if not objection(pool, input_set):
+            pool.checking.append((state, input_set))
+
     def draw_again(self, pool: CasePool, state: int, input_set: InputSet) -> InputSet | None:
         """Draw a timed set again as a checking one, in a state of the parameters: with the
         framework's own outputs, and the allowances for exactly its inputs. None if the set differs
         when it is drawn again."""
-        before = pool.state
+        before = pool.states.current
         try:
             self.set_state(pool, state)
             again = self._maker.make_set(pool, input_set.family, input_set.seed)

@@ -1,0 +1,71 @@
+"""New objects in the places of those that are gone, for inputs and for models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from harness.workers import input_places, modules, object_places
+
+
+def test_inputs_come_in_new_tensors_and_in_those_of_the_call_before() -> None:
+    seen: list[tuple[int, int, int, float]] = []
+
+    def call(inputs: Any) -> list[Any]:
+        (x,) = inputs
+        seen.append((id(x), x.data_ptr(), x._version, float(x[0, 0])))
+        return [x]
+
+    renewed = input_places.reuse(call)
+    one, other = torch.full((64, 64), 1.0), torch.full((64, 64), 2.0)
+    outputs = [renewed([x])[0] for x in (one, other, other)]
+    assert [float(output[0, 0]) for output in outputs] == [1, 2, 2]  # no later call changes them
+    assert seen[0][:2] == seen[1][:2]
+    assert [version for _, _, version, _ in seen] == [0, 1, 0]
+    assert [value for *_, value in seen] == [1, 2, 2]
+    assert float(one[0, 0]) == 1
+
+
+def test_copied_inputs_keep_shapes_strides_and_overlaps() -> None:
+    tensors = [
+        torch.randn(4, 6).t(),
+        torch.randn(1, 5).expand(3, 5),
+        torch.randn(0, 3),
+        torch.tensor(2),
+        torch.randn(9)[1::2],
+    ]
+    renewed = input_places.reuse(lambda inputs: [*inputs[0], inputs[1]["b"]])
+    for _ in range(3):
+        outputs = renewed([tensors[:-1], {"b": tensors[-1], "c": 1}])
+        assert all(torch.equal(a, b) for a, b in zip(tensors, outputs, strict=True))
+
+
+class Layer(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width))
+
+
+def test_a_model_takes_the_place_of_one_that_is_gone() -> None:
+    module = modules.load("", "places", "places.py")
+    module.ModelNew = Layer  # type: ignore[attr-defined]
+    model: Any = Layer(8)
+    met = 0
+    for _ in range(10):
+        place, places = id(model), object_places.Places(model)
+        del model
+        bare = places.take()
+        model = modules.construct(module, modules.CANDIDATE, [8], 0, bare)
+        del places, bare
+        width = tuple(model.weight.shape)
+        assert width == (8,)
+        met += id(model) == place
+    assert met > 5
+
+
+def test_a_function_leaves_no_place() -> None:
+    def kernel() -> None: ...
+
+    assert object_places.Places(kernel).take() is None
