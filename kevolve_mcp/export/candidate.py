@@ -27,6 +27,7 @@ _PARTS = (
     "updates.py",
     "dispatch.py",
     "threads.py",
+    "streams.py",
     "quick.py",
     "instance.py",
     "unchanged.py",

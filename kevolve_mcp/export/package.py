@@ -27,6 +27,7 @@ GLUE = (
     "updates.py",
     "dispatch.py",
     "threads.py",
+    "streams.py",
     "quick.py",
     "instance.py",
     "unchanged.py",
