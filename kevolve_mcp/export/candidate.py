@@ -33,6 +33,8 @@ _PARTS = (
     "unchanged.py",
     "binding.py",
     "between.py",
+    "later.py",
+    "gradients.py",
     "op.py",
     "face.py",
 )

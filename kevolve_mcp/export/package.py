@@ -33,6 +33,8 @@ GLUE = (
     "unchanged.py",
     "binding.py",
     "between.py",
+    "later.py",
+    "gradients.py",
     "op.py",
     "face.py",
     "bench.py",
