@@ -145,7 +145,7 @@ def _dispatch(as_called: Evaluation | None) -> str:
         f"Dispatch overhead, in microseconds per call with warm caches: {overhead} "
         "(measured with a kernel that does nothing;\n"
         "several times that with cold caches). `model.kernel_alone()` skips dispatch: use it for "
-        "inputs of the measured kinds only.\n\n"
+        "inputs of the measured kinds only, and dense gradients.\n\n"
     )
 
 
