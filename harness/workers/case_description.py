@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..wire import dtypes
 from ..wire.layouts import dense_layout, plain_values, plan_layout
 from ..wire.nesting import tensors_of
 from ..wire.task_lines import FORWARD
@@ -192,8 +193,8 @@ def _structure_text(inputs: Any) -> str:
 
 
 def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -> _CallPair:
-    """Call the reference twice. Raises TaskProblem if it returns nothing, writes to its inputs or
-    is not deterministic."""
+    """Call the reference twice. Raises TaskProblem if it returns nothing or what cannot be
+    compared, writes to its inputs, or is not deterministic."""
     recorder, exports = operators.Recorder(), operators.ExportRecorder()
     before = [t.clone() for t in tensors_of(inputs)]
     structure = _structure_text(inputs)
@@ -204,6 +205,9 @@ def _call_twice(task: LiveTask, call: Callable[[Any], list[Any]], inputs: Any) -
             f"{task.lines.at(*FORWARD)}: forward returns no tensor; at least one output tensor "
             "is needed to judge a candidate"
         )
+    for number, output in enumerate(first):
+        if reason := dtypes.objection(output.dtype):
+            raise TaskProblem(f"{task.lines.at(*FORWARD)}: output {number}: {reason}")
     if _structure_text(inputs) != structure or any(
         not tensor_relations.same(a, b) for a, b in zip(before, tensors_of(inputs), strict=True)
     ):

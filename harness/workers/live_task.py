@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..wire import dtypes
 from ..wire.layouts import Layout, plan_layout
 from ..wire.task_lines import CONSTRUCTOR, FORWARD
 from . import families, model_calls, modules, placement, task_file, tensor_relations
@@ -107,7 +108,7 @@ class LiveTask:
         inputs = placement.move(self.draw(case.spec, seed), self.device)
         try:
             outputs = model_calls.forward(case.model, ())(inputs)
-            return all(bool(t.isfinite().all()) for t in outputs)
+            return all(bool(dtypes.comparable(t).isfinite().all()) for t in outputs)
         except Exception:  # the task's own code may not expect permuted integers in its state
             return False
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..wire import buffers, device_memory
+from ..wire import buffers, device_memory, dtypes
 from ..wire.layouts import Layout, plan_layout
 from ..wire.task_lines import FORWARD
 from . import (
@@ -66,18 +66,20 @@ def _write_to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
 def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[str, Any]:
     """Draw a set, with expected outputs in float64 where they are floating. write: for inputs,
     expected outputs, the framework's own outputs, the alternatives."""
-    import torch
-
     case = task.cases[order.case]
     with task.all_threads():
         results = _compute(task, case, order)
         layout = task.plan(results.inputs, "get_inputs", case.begins)
         write[0](layout, results.inputs)
         finite = all(
-            bool(torch.isfinite(t).all()) for t in results.expected if t.is_floating_point()
+            bool(dtypes.comparable(t).isfinite().all())
+            for t in results.expected
+            if t.is_floating_point()
         )
         expected = [
-            (t if d.is_floating_point else t.to(d)).contiguous()
+            (
+                dtypes.comparable(t) if dtypes.rounds(d) and d.is_floating_point else t.to(d)
+            ).contiguous()
             for t, d in zip(results.expected, _dtypes(case), strict=True)
         ]
         expected_layout = plan_layout(expected)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...wire import dtypes
 from .distance import blocks
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ def settle(
     are returned unchanged."""
     import torch
 
+    dtype = expected.dtype
+    expected, candidate = dtypes.as_integers(expected), dtypes.as_integers(candidate)
     result, flat = expected, expected
-    for alternative in alternatives:
+    for alternative in map(dtypes.as_integers, alternatives):
         if alternative.is_complex() or not alternative.numel():
             break
         places = _differences(alternative, expected)
@@ -44,7 +47,7 @@ def settle(
         else:
             nearer = actual == option
         flat[places] = torch.where(nearer, option.to(current.dtype), current)
-    return result
+    return result if result.dtype == dtype else result.view(dtype)
 
 
 def _differences(alternative: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:

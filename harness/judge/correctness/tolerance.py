@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from ...wire.dtypes import ROUNDOFF
 from .decades import Decade
 from .distance import all_finite, apart, dtype_name, measure, real, rms, rms_of
 from .small_values import Faint
@@ -43,10 +44,6 @@ NOT_ALONE = 6.0
 # with a few-rows growth above the first, errors that neighbours do not share are measured by
 # themselves; sizes of two draws within the second relative difference are not small by chance
 MOST_APART, ALIKE_SIZES = 4.0, 0.02
-ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
-    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
-    "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3, "complex64": 2.0**-24, "complex128": 2.0**-53,
-}  # fmt: skip
 Rule = Literal["rounding", "integers", "equal"]
 
 
@@ -105,7 +102,9 @@ def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
     each have the same size in two draws, infinite for others. Such sizes are not small by chance,
     so larger honest errors come only from sums over a row, and the whole row shares these."""
     one, other = real(one), real(other)
-    if few_rows_growth(one.shape) <= MOST_APART or one.dim() < 2 or not one.is_floating_point():
+    if few_rows_growth(one.shape) <= MOST_APART or one.dim() < 2 or not one.numel():
+        return math.inf
+    if not one.is_floating_point():
         return math.inf
     sizes = [t.reshape(-1, t.shape[-1]).double().square().mean(1).sqrt() for t in (one, other)]
     alike = (sizes[0] - sizes[1]).abs() <= ALIKE_SIZES * sizes[0]
@@ -115,7 +114,7 @@ def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
 def are_predictable(draws: Sequence[torch.Tensor], allowance: Allowance) -> bool:
     """Return whether draws of an output differ by no more than its tolerance. A constant would then
     pass as the output."""
-    if not draws[0].is_floating_point() or not draws[0].numel():
+    if not real(draws[0]).is_floating_point() or not draws[0].numel():
         return False
     spreads = [
         rms_of(lambda x, y: x - y, a, b) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)
@@ -165,12 +164,12 @@ def derive(
     neighbours do not share, see single_growth. times: an upper limit on k, for outputs with so many
     similar elements that the framework's error predicts that of other implementations.
     """
-    expected, framework = real(expected), real(framework)
-    if not framework.is_floating_point():
-        return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
     import torch
 
     dtype, apart_growth = dtype_name(framework), max(growth, single)
+    expected, framework = real(expected), real(framework)
+    if not framework.is_floating_point():
+        return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
     growth = max(
         growth,
         1.0 if steady else few_rows_growth((expected.numel(), 1) if pointwise else expected.shape),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...wire import dtypes
 from ...workers.families import are_exact
 from ...workers.family_values import SHIFT
 from ..correctness import decades, distance, small_values, tolerance
@@ -135,7 +136,7 @@ def rounding_slack(pool: CasePool, family: str) -> float:
     value plus the root mean square of all: the oracle's floor in the reference's precision."""
     terms = max(pool.reductions)
     base = tolerance.floor("float32", terms, _growth(terms, family))
-    return base * pool.roundoff / tolerance.ROUNDOFF["float32"]
+    return base * pool.roundoff / dtypes.ROUNDOFF["float32"]
 
 
 def _reliefs(pool: CasePool, input_set: InputSet) -> list[float]:

@@ -58,7 +58,9 @@ def test_values_that_are_no_numbers_stay_as_they_are() -> None:
     assert float(ties.settle(own, wanted, turned).view(-1)[5]) == 5
 
 
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.complex64, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.uint32, torch.complex64, torch.bool]
+)
 def test_every_dtype_of_an_output_can_be_asked(dtype: torch.dtype) -> None:
     wanted = torch.ones(4, 4).to(dtype)
     assert torch.equal(
