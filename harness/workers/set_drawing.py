@@ -77,9 +77,7 @@ def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[st
             if t.is_floating_point()
         )
         expected = [
-            (
-                dtypes.comparable(t) if dtypes.rounds(d) and d.is_floating_point else t.to(d)
-            ).contiguous()
+            (dtypes.comparable(t) if dtypes.rounds(d) else t.to(d)).contiguous()
             for t, d in zip(results.expected, _dtypes(case), strict=True)
         ]
         expected_layout = plan_layout(expected)
