@@ -165,7 +165,9 @@ class ReferenceHost(host.Host):
         live = self.task.cases[case]
         initial = live.initial_state
         values = (
-            parameter_states.values(initial, seed, self.task.device)
+            parameter_states.values(
+                initial, seed, self.task.device, parameter_states.masks(initial, live.model)
+            )
             if seed
             else list(initial.values())
         )
