@@ -21,6 +21,7 @@ from . import (
     operators,
     placement,
     rounding,
+    second_results,
     tensor_relations,
     traffic,
 )
@@ -72,6 +73,16 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             if rounding.includes_rounding(counts)
             else 0.0
         )
+        second = (
+            second_results.kind_for(
+                model_calls.forward(precise, upstream),
+                wide,
+                calls.first,
+                pointwise=calls.recorder.pointwise,
+            )
+            if upstream or not operators.is_exact(counts)
+            else ""
+        )
         task.cases[name] = LiveCase(
             spec,
             model,
@@ -86,6 +97,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             plain_values_text(layout),
             calls.looks,
             begins,
+            second,
         )
     elementwise = sum(
         elements for op, (_, elements, _) in counts.items() if not operators.is_free(op)
@@ -114,6 +126,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "terms": calls.recorder.terms,
         "pointwise": calls.recorder.pointwise,
         "roundoff": roundoff,
+        "second": second,
     }
 
 

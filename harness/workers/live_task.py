@@ -13,7 +13,15 @@ from typing import Any
 from ..wire import dtypes
 from ..wire.layouts import Layout, plan_layout
 from ..wire.task_lines import CONSTRUCTOR, FORWARD
-from . import families, model_calls, modules, placement, task_file, tensor_relations
+from . import (
+    families,
+    model_calls,
+    modules,
+    placement,
+    second_results,
+    task_file,
+    tensor_relations,
+)
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
 CALL = "Model(*get_init_inputs())(*get_inputs())"
@@ -26,7 +34,7 @@ class LiveCase:
     upstream: the outputs from which gradients flow back. specs: of the inputs. memory: see
     tensor_relations.memory; valid for the inputs besides tensors that `values` describes, unless
     `looks`. looks: the model reads values of tensors in Python. begins: the byte of a line of
-    memory at which each input begins.
+    memory at which each input begins. second: see second_results.
     """
 
     spec: CaseSpec
@@ -43,6 +51,7 @@ class LiveCase:
     values: str = ""
     looks: bool = False
     begins: Sequence[int] = ()
+    second: second_results.Kind = ""
 
     def set_state(self, values: list[Any]) -> None:
         """Set the parameters of both models, on their device."""

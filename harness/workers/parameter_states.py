@@ -46,10 +46,10 @@ def _is_mask(value: Any) -> bool:
 def values(
     before: dict[str, Any], seed: int, device: str, kept: Container[str] = frozenset()
 ) -> list[Any]:
-    """Return new values of all parameters and buffers but those in `kept`. Floating ones are computed on the model's
-    device, since a host takes a minute for 10^9 of them. Non-finite values are kept (a mask's
-    -inf), running variances stay positive, and integers are permuted unless they are sorted: they
-    may be indices, or a table."""
+    """Return new values of all parameters and buffers but those in `kept`. Floating ones are
+    computed on the model's device, since a host takes a minute for 10^9 of them. Non-finite values
+    are kept (a mask's -inf), running variances stay positive, and integers are permuted unless they
+    are sorted: they may be indices, or a table."""
     import torch
 
     share = SHARES[KINDS[seed % len(KINDS)]]

@@ -49,7 +49,8 @@ class InputSet:
 
     seed: from which the set can be drawn again. allowances: of each output for exactly these inputs
     (checking sets). finite: whether the expected outputs are. alternatives: lists of all outputs
-    where rounding to whole numbers goes the other way, or none; see `ties`. memory: where the
+    where rounding to whole numbers goes the other way, or none; see `ties`. second: second results
+    of the reference, or none; see `workers.second_results`. memory: where the
     reference's outputs lie, on a CPU; see `workers.tensor_relations`.
     """
 
@@ -63,6 +64,7 @@ class InputSet:
     framework: list[torch.Tensor] = field(default_factory=list)
     allowances: list[tolerance.Allowance] = field(default_factory=list)
     alternatives: list[list[torch.Tensor]] = field(default_factory=list)
+    second: list[torch.Tensor] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:

@@ -68,6 +68,7 @@ class Drawer:
             "outputs": pool.outputs,
             "doubled": pool.describe["doubled"],
             "upstream": pool.upstream,
+            "second": pool.describe["second"],
         }
         self._worker.ask(
             "construct", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed, **layouts

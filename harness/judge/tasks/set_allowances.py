@@ -3,6 +3,7 @@ error."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,10 +48,12 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
             times=NAMED_TIMES
             if input_set.family == NAMED and expected.numel() >= MANY_NAMED
             else math.inf,
+            second=second,
         )
-        for expected, framework, terms, steady, single, relief in zip(
+        for expected, framework, second, terms, steady, single, relief in zip(
             input_set.expected,
             input_set.framework,
+            input_set.second or itertools.repeat(None, len(input_set.expected)),
             pool.reductions,
             pool.steady,
             pool.apart_growths,
