@@ -18,6 +18,7 @@ from . import (
     high_precision,
     model_calls,
     modules,
+    open_ties,
     operators,
     placement,
     rounding,
@@ -73,6 +74,9 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             if rounding.includes_rounding(counts)
             else 0.0
         )
+        orders = (
+            open_ties.find(call, inputs, calls.first) if operators.leaves_ties_open(counts) else []
+        )
         second = (
             second_results.kind_for(
                 model_calls.forward(precise, upstream),
@@ -127,6 +131,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "pointwise": calls.recorder.pointwise,
         "roundoff": roundoff,
         "second": second,
+        "orders": orders,
     }
 
 

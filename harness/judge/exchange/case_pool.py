@@ -97,6 +97,11 @@ class CasePool:
         return self.input_bytes + precise + self.slot_bytes + self.alternative_bytes
 
     @property
+    def orders(self) -> list[tuple[int, int, int]]:
+        """Outputs that hold places of an input's values, see workers.open_ties."""
+        return [(output, source, axis) for output, source, axis in self.describe["orders"]]
+
+    @property
     def has_second(self) -> bool:
         """Whether checking sets hold second results, see workers.second_results."""
         return bool(self.describe["second"])

@@ -74,6 +74,7 @@ class SetMaker:
             alternatives=[self._place(each.tensors(pool.outputs)) for each in alternatives],
             second=[t for each in seconds for t in self._place(each.tensors(data["second"]))],
             memory=data["memory"],
+            orders=pool.orders,
         )
 
     def make_group(self, pool: CasePool, families: list[str]) -> Group:
@@ -127,6 +128,7 @@ class SetMaker:
                 seeds[number],
                 alternatives=[[output[number] for output in side] for side in alternatives],
                 memory=each["memory"],
+                orders=pool.orders,
             )
             for number, (each, family) in enumerate(zip(replies, families, strict=True))
         ]
