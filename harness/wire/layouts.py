@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from . import dtypes
 from .memory_files import PAGE
 
 LINE = 64  # bytes: the alignment of tensors, as in the framework
@@ -132,15 +133,12 @@ def first_items(layout: Layout, count: int) -> Layout:
 
 
 def integer_tensors(layout: Layout) -> list[int]:
-    """Return the indices of the tensors that hold integers or booleans: where rounding decides such
-    a value, no tolerance can cover the difference."""
-    import torch
-
-    dtypes = (getattr(torch, entry["dtype"]) for entry in tensor_entries(layout))
+    """Return the indices of the tensors that hold integers, exponents or booleans: where rounding
+    decides such a value, no tolerance can cover the difference."""
     return [
         number
-        for number, dtype in enumerate(dtypes)
-        if not (dtype.is_floating_point or dtype.is_complex)
+        for number, entry in enumerate(tensor_entries(layout))
+        if not dtypes.rounds(entry["dtype"])
     ]
 
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from ..wire import dtypes
 from ..wire.layouts import dense_layout, plain_values, plan_layout
 from ..wire.nesting import tensors_of
 from ..wire.task_lines import FORWARD
@@ -17,9 +18,11 @@ from . import (
     high_precision,
     model_calls,
     modules,
+    open_ties,
     operators,
     placement,
     rounding,
+    second_results,
     tensor_relations,
     traffic,
 )
@@ -82,6 +85,19 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             else 0.0
         )
         results = len(model_calls.flatten(returned))
+        orders = (
+            open_ties.find(call, inputs, calls.first) if operators.leaves_ties_open(counts) else []
+        )
+        second = (
+            second_results.kind_for(
+                model_calls.forward(precise, upstream),
+                wide,
+                calls.first,
+                pointwise=calls.recorder.pointwise,
+            )
+            if upstream or not operators.is_exact(counts)
+            else ""
+        )
         live = task.cases[name] = LiveCase(
             spec,
             model,
@@ -96,6 +112,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             plain_values_text(layout),
             calls.looks,
             begins,
+            second,
         )
         if upstream:
             task.cases[name + WITHOUT_GRADIENTS] = live.without_gradients(results)
@@ -126,6 +143,8 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "terms": calls.recorder.terms,
         "pointwise": calls.recorder.pointwise,
         "roundoff": roundoff,
+        "second": second,
+        "orders": orders,
     }
 
 
@@ -179,8 +198,8 @@ def _structure_text(inputs: Any) -> str:
 def _call_twice(
     task: LiveTask, call: earlier_calls.Call, inputs: Any, watch: ModuleWatch
 ) -> _CallPair:
-    """Call the reference twice. Raises TaskProblem if it returns nothing, writes to its inputs or
-    is not deterministic."""
+    """Call the reference twice. Raises TaskProblem if it returns nothing or what cannot be
+    compared, writes to its inputs, or is not deterministic."""
     recorder, exports = operators.Recorder(), operators.ExportRecorder()
     before = [t.clone() for t in tensors_of(inputs)]
     structure = _structure_text(inputs)
@@ -191,6 +210,9 @@ def _call_twice(
             f"{task.lines.at(*FORWARD)}: forward returns no tensor; at least one output tensor "
             "is needed to judge a candidate"
         )
+    for number, output in enumerate(first):
+        if reason := dtypes.objection(output.dtype):
+            raise TaskProblem(f"{task.lines.at(*FORWARD)}: output {number}: {reason}")
     if _structure_text(inputs) != structure or any(
         not tensor_relations.same(a, b) for a, b in zip(before, tensors_of(inputs), strict=True)
     ):

@@ -10,9 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..wire import dtypes
 from ..wire.layouts import Layout, first_items, plan_layout
 from ..wire.task_lines import CONSTRUCTOR, FORWARD
-from . import families, model_calls, modules, placement, task_file, tensor_relations
+from . import (
+    families,
+    model_calls,
+    modules,
+    placement,
+    second_results,
+    task_file,
+    tensor_relations,
+)
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
 CALL = "Model(*get_init_inputs())(*get_inputs())"
@@ -27,7 +36,7 @@ class LiveCase:
     upstream: the outputs from which gradients flow back. specs: of the inputs. memory: see
     tensor_relations.memory; valid for the inputs besides tensors that `values` describes, unless
     `looks`. looks: the model reads values of tensors in Python. begins: the byte of a line of
-    memory at which each input begins.
+    memory at which each input begins. second: see second_results.
     """
 
     spec: CaseSpec
@@ -44,6 +53,7 @@ class LiveCase:
     values: str = ""
     looks: bool = False
     begins: Sequence[int] = ()
+    second: second_results.Kind = ""
 
     def without_gradients(self, results: int) -> LiveCase:
         """Return the case, with the same models, as it is called without recording gradients."""
@@ -123,7 +133,7 @@ class LiveTask:
         inputs = placement.move(self.draw(case.spec, seed), self.device)
         try:
             outputs = model_calls.forward(case.model, ())(inputs)
-            return all(bool(t.isfinite().all()) for t in outputs)
+            return all(bool(dtypes.comparable(t).isfinite().all()) for t in outputs)
         except Exception:  # the task's own code may not expect permuted integers in its state
             return False
 

@@ -167,7 +167,7 @@ def form_of(value: Any) -> str:
                     f"forward returns a dict with a key that is a {type(key).__name__}; strings, "
                     "numbers, booleans and None can be keys",
                 )
-        return f"{{{', '.join(f'{key!r}: {form_of(value[key])}' for key in sorted(value))}}}"
+        return f"{{{', '.join(f'{key!r}: {form_of(value[key])}' for key in _in_order(value))}}}"
     return TENSOR
 
 
@@ -189,12 +189,18 @@ def flatten(value: Any, form: str = "") -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [t for v in value for t in flatten(v)]
     if isinstance(value, dict):
-        return [t for k in sorted(value) for t in flatten(value[k])]
+        return [t for k in _in_order(value) for t in flatten(value[k])]
     raise LoadError(
         "structure",
         f"an output is a {type(value).__name__}{_attributes(value)}; only plain tensors (in "
         "lists, tuples, dicts) count",
     )
+
+
+def _in_order(keys: Iterable[Any]) -> list[Any]:
+    """Sort the keys of a dict; those of each type by themselves, since texts and numbers have no
+    common order."""
+    return sorted(keys, key=lambda key: (type(key).__name__, key))
 
 
 def _attributes(value: Any) -> str:

@@ -9,6 +9,7 @@ parameters hide is right with the initial ones only.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Container
 from typing import Any, Literal
 
 Kind = Literal["changed", "grown", "partly grown"]
@@ -26,16 +27,37 @@ def draw(kind: Kind) -> int:
     return (secrets.randbits(40) + 1) * len(KINDS) + KINDS.index(kind)
 
 
-def values(before: dict[str, Any], seed: int, device: str) -> list[Any]:
-    """Return new values of all parameters and buffers. Floating ones are computed on the model's
-    device, since a host takes a minute for 10^9 of them. Non-finite values are kept (a mask's
-    -inf), running variances stay positive, and integers are permuted unless they are sorted: they
-    may be indices, or a table."""
+def masks(before: dict[str, Any], model: Any) -> frozenset[str]:
+    """Return the names of the model's buffers that hold both 0 and 1 and nothing else. Training
+    never changes them, and a kernel may know them (that attention is causal). Running averages
+    start as all 0 or all 1, so that they do not count. before: the initial parameters and
+    buffers."""
+    trained = dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
+    return frozenset(
+        name for name, value in before.items() if name not in trained and _is_mask(value)
+    )
+
+
+def _is_mask(value: Any) -> bool:
+    zeros, ones = value == 0, value == 1
+    return bool((zeros | ones).all() and zeros.any() and ones.any())
+
+
+def values(
+    before: dict[str, Any], seed: int, device: str, kept: Container[str] = frozenset()
+) -> list[Any]:
+    """Return new values of all parameters and buffers but those in `kept`. Floating ones are
+    computed on the model's device, since a host takes a minute for 10^9 of them. Non-finite values
+    are kept (a mask's -inf), running variances stay positive, and integers are permuted unless they
+    are sorted: they may be indices, or a table."""
     import torch
 
     share = SHARES[KINDS[seed % len(KINDS)]]
     state = []
     for number, (name, value) in enumerate(before.items()):
+        if name in kept:
+            state.append(value)
+            continue
         generator_device = device if value.is_floating_point() or value.is_complex() else "cpu"
         generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share

@@ -29,6 +29,7 @@ from . import (
     modules,
     parameter_states,
     placement,
+    second_results,
     set_drawing,
     task_file,
 )
@@ -125,6 +126,7 @@ class ReferenceHost(host.Host):
         doubled: bool,
         upstream: list[int],
         updated: list[str],
+        second: second_results.Kind,
     ) -> None:
         """Construct one case's model as another process did that described it with this seed. The
         other arguments come from its description."""
@@ -141,6 +143,7 @@ class ReferenceHost(host.Host):
                 outputs,
                 doubled,
                 upstream,
+                second=second,
             )
 
         self.steps.run(construct)
@@ -167,7 +170,9 @@ class ReferenceHost(host.Host):
         live = self.task.cases[case]
         initial = live.initial_state
         values = (
-            parameter_states.values(initial, seed, self.task.device)
+            parameter_states.values(
+                initial, seed, self.task.device, parameter_states.masks(initial, live.model)
+            )
             if seed
             else list(initial.values())
         )
@@ -210,9 +215,10 @@ class ReferenceHost(host.Host):
         sizes: Sequence[int] = (),
     ) -> dict[str, Any]:
         """Draw one input set and its expected outputs, in float64 where they are floating.
-        Descriptors: inputs, expected outputs, the framework's own outputs and, with slack in
-        rounding to whole numbers, the alternatives (see rounding.compute_alternatives). sizes: in
-        bytes, if the descriptors are of device memory."""
+        Descriptors: inputs, expected outputs, the framework's own outputs; for a case with second
+        results (see second_results) these; with slack in rounding to whole numbers the alternatives
+        (see rounding.compute_alternatives). sizes: in bytes, if the descriptors are of device
+        memory."""
         write, order = set_drawing.writers(fds, sizes), SetOrder(case, seed, family, slack)
         description: dict[str, Any] = self.steps.run(
             lambda: set_drawing.make_set(self.task, write, order)

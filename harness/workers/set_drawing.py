@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..wire import buffers, device_memory
+from ..wire import buffers, device_memory, dtypes
 from ..wire.layouts import Layout, plan_layout
 from ..wire.task_lines import FORWARD
 from . import (
@@ -17,6 +17,7 @@ from . import (
     modules,
     placement,
     rounding,
+    second_results,
     tensor_relations,
 )
 from .live_task import CALL, LiveCase, LiveTask, plain_values_text
@@ -39,12 +40,18 @@ class SetOrder:
 class _Results:
     """A drawn set. inputs: including upstream gradients. arguments: the inputs on the device.
     expected: the reference's outputs in high precision. alternatives: its outputs where values near
-    a tie round the other way."""
+    a tie round the other way. call, precise: what gave the expected outputs."""
 
     inputs: list[Any]
     arguments: list[Any]
     expected: list[Any]
     alternatives: list[list[Any]]
+    call: Callable[[Any], list[Any]]
+    precise: Any
+
+    def second(self, kind: second_results.Kind, seed: int) -> list[Any]:
+        """Return the second results of the same inputs, see second_results."""
+        return second_results.compute(kind, self.call, self.precise, seed)
 
 
 def writers(fds: Sequence[int], sizes: Sequence[int]) -> list[Write]:
@@ -65,28 +72,38 @@ def _write_to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
 
 def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[str, Any]:
     """Draw a set, with expected outputs in float64 where they are floating. write: for inputs,
-    expected outputs, the framework's own outputs, the alternatives."""
-    import torch
-
+    expected outputs, the framework's own outputs, second results if the case has some, and the
+    alternatives."""
     case = task.cases[order.case]
     with task.all_threads():
         results = _compute(task, case, order)
         layout = task.plan(results.inputs, "get_inputs", case.begins)
         write[0](layout, results.inputs)
         finite = all(
-            bool(torch.isfinite(t).all()) for t in results.expected if t.is_floating_point()
+            bool(dtypes.comparable(t).isfinite().all())
+            for t in results.expected
+            if t.is_floating_point()
         )
-        expected = [
-            (t if d.is_floating_point else t.to(d)).contiguous()
-            for t, d in zip(results.expected, _dtypes(case), strict=True)
-        ]
+        expected = _in_high_precision(case, results.expected)
         expected_layout = plan_layout(expected)
         write[1](expected_layout, expected)
         write[2](case.outputs, _framework_outputs(case, results))
-        for put, alternative in zip(write[3:], results.alternatives, strict=True):
+        second = _in_high_precision(case, results.second(case.second, order.seed + 3))
+        second_layout = plan_layout(second)
+        if second:
+            write[3](second_layout, second)
+        for put, alternative in zip(
+            write[len(write) - len(results.alternatives) :], results.alternatives, strict=True
+        ):
             put(case.outputs, alternative)
         memory = _output_memory(task, case, layout, results.arguments)
-    return {"layout": layout, "memory": memory, "expected": expected_layout, "finite": finite}
+    return {
+        "layout": layout,
+        "memory": memory,
+        "expected": expected_layout,
+        "second": second_layout,
+        "finite": finite,
+    }
 
 
 def make_group_set(
@@ -173,7 +190,7 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
             "they must be fixed for a case (use CASES to vary shapes)"
         )
     alternatives = rounding.compute_alternatives(call, precise, order.slack, _dtypes(case))
-    return _Results(inputs, arguments, expected, alternatives)
+    return _Results(inputs, arguments, expected, alternatives, call, precise)
 
 
 def _framework_outputs(case: LiveCase, results: _Results) -> list[Any]:
@@ -192,6 +209,14 @@ def _output_memory(
         return case.memory
     call = model_calls.forward(case.model, case.upstream)
     return tensor_relations.memory(call(arguments), call(arguments))
+
+
+def _in_high_precision(case: LiveCase, outputs: list[Any]) -> list[Any]:
+    """Return results of the reference in high precision as they are written, [] for []."""
+    return [
+        (dtypes.comparable(t) if dtypes.rounds(d) else t.to(d)).contiguous()
+        for t, d in zip(outputs, _dtypes(case), strict=bool(outputs))
+    ]
 
 
 def _dtypes(case: LiveCase) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..wire import dtypes
 from ..wire.layouts import LINE
 from ..wire.nesting import tensors_of
 
@@ -51,6 +52,7 @@ def same(a: Any, b: Any) -> bool:
     """Return whether tensors are equal in every element; NaN equals NaN."""
     import torch
 
+    a, b = dtypes.comparable(a), dtypes.comparable(b)
     return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
 
 

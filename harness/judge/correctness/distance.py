@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...targets import cpu
+from ...wire import dtypes
 
 if TYPE_CHECKING:
     import torch
@@ -129,12 +130,7 @@ def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 def all_finite(tensor: torch.Tensor) -> bool:
     """Return whether no element is NaN or infinite."""
-    # torch has no isfinite for 8-bit floats
-    narrow = tensor.is_floating_point() and tensor.element_size() < 2
-    return all(
-        bool((stretch.float() if narrow else stretch).isfinite().all())
-        for (stretch,) in blocks(tensor)
-    )
+    return all(bool(dtypes.comparable(each).isfinite().all()) for (each,) in blocks(tensor))
 
 
 def _squares(combine: Callable[..., torch.Tensor], parts: list[torch.Tensor], unit: float) -> float:
@@ -249,14 +245,15 @@ def _in_host_memory(*tensors: torch.Tensor) -> bool:
 
 
 def real(tensor: torch.Tensor) -> torch.Tensor:
-    """Return complex numbers as pairs, other tensors unchanged."""
+    """Return complex numbers as pairs, dtypes that torch cannot compare as one that it can, other
+    tensors unchanged."""
     import torch
 
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return torch.view_as_real(tensor) if tensor.is_complex() else dtypes.comparable(tensor)
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Return complex numbers as pairs, and booleans as bytes if one is neither 0 nor 1: torch takes
+    """Return the same as `real`, and booleans as bytes if one is neither 0 nor 1: torch takes
     every other byte as true, but code that reads the bytes may not."""
     import torch
 
@@ -267,4 +264,4 @@ def numbers(tensor: torch.Tensor) -> torch.Tensor:
 
 def dtype_name(tensor: torch.Tensor) -> str:
     """Return the dtype of a tensor without torch's prefix."""
-    return str(tensor.dtype).removeprefix("torch.")
+    return dtypes.name_of(tensor.dtype)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...wire import dtypes
 from . import error_map, tolerance, wrong_rows
 from .decades import Decade, find_lost_decade
 from .distance import apart, blocks, dtype_name, measure, numbers, real, rms, same_bits
@@ -54,7 +55,7 @@ def worst_values(
     """Describe the worst elements of an output with their expected values, "" where `compare` finds
     nothing. Only for inputs that are not used for judging."""
     slope, offset = tolerance.element_cap(dtype_name(candidate), allowance)
-    exactly = allowance.rule == "equal" or not candidate.is_floating_point()
+    exactly = allowance.rule == "equal" or not dtypes.rounds(candidate.dtype)
     size = rms(expected)
 
     def limit(reference: float) -> float:
@@ -129,13 +130,14 @@ def _judge(
             equal,
             count / max(candidate.numel(), 1),
         )
+    dtype = dtype_name(candidate)
     candidate, expected = numbers(candidate), real(expected)
     if not candidate.is_floating_point():
         wrong = candidate != expected.to(candidate.dtype)
         if framework is not None:
-            wrong &= candidate != framework
+            wrong &= candidate != real(framework)
         return _compare_exactly(candidate, expected, wrong, equal, explain)
-    slope, offset = tolerance.element_cap(dtype_name(candidate), allowance)
+    slope, offset = tolerance.element_cap(dtype, allowance)
     distance = measure(candidate, expected, slope)
     if not math.isfinite(distance.error):
         finite = torch.isfinite(expected)
@@ -187,7 +189,7 @@ def _judge(
             else elements_beyond(candidate, expected, 0.0, 0.0, 0.5 * distance.worst)
         )
     (signal, *also), detail = explain(candidate, expected, wrong)
-    if signal == "wrong.values" and distance.error < _COARSE.get(dtype_name(candidate), 0.0):
+    if signal == "wrong.values" and distance.error < _COARSE.get(dtype, 0.0):
         signal = "wrong.precision"
     return Finding(
         signal,
@@ -223,7 +225,9 @@ def _drowned_finding(
 
 
 # an error without a pattern that is below this comes from a lower internal precision
-_COARSE = {"float32": 2.0**-7, "float64": 2.0**-22}
+_COARSE = {
+    "float32": 2.0**-7, "complex64": 2.0**-7, "float64": 2.0**-22, "complex128": 2.0**-22,
+}  # fmt: skip
 
 
 def _compare_exactly(

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...wire.dtypes import ROUNDOFF
 from . import oracle, tolerance
 from .distance import all_finite, dtype_name, numbers, real
-from .tolerance import ROUNDOFF, Allowance, TypicalSize
+from .tolerance import Allowance, TypicalSize
 
 if TYPE_CHECKING:
     import torch
@@ -25,10 +26,10 @@ def is_plainly_wrong(
     False if undecided. size: the root mean square of the expected values."""
     import torch
 
+    dtype = dtype_name(candidate)
     candidate, expected = real(candidate), real(expected)
     count = expected.numel()
-    # torch.take does not support 8-bit floats
-    if not count or (candidate.is_floating_point() and candidate.element_size() < 2):
+    if not count:
         return False
     places = torch.randint(count, (min(count, SAMPLED),), device=expected.device)
     sample, reference = (
@@ -39,7 +40,7 @@ def is_plainly_wrong(
         return bool((sample != reference.to(sample.dtype)).any())
     if not all_finite(reference):
         return False
-    slope, offset = tolerance.element_cap(dtype_name(candidate), allowance)
+    slope, offset = tolerance.element_cap(dtype, allowance)
     return bool(
         oracle.elements_beyond(sample, reference, slope, offset * size, allowance.least).any()
     )
@@ -68,7 +69,7 @@ def are_surely_right(
     values, reference = numbers(candidates.to(expected.device)), real(expected)
     if not values.is_floating_point() or allowance.rule == "equal":
         right = values == reference
-        return bool((right if framework is None else right | (values == framework)).all())
+        return bool((right if framework is None else right | (values == real(framework))).all())
     if allowance.rule != "rounding" or allowance.faint or allowance.decades or values.numel() == 0:
         return False
     reference = reference.double().reshape(len(reference), -1)

@@ -1,5 +1,5 @@
-"""Expected values where rounding to whole numbers decides: of two right neighbours, the one that
-the candidate gives is expected.
+"""Expected values where several are right: the one that the candidate gives is expected. Either
+rounding to whole numbers decides between two neighbours, or places of equal values are asked for.
 
 The reference determines which elements have two right neighbours (`harness/workers/rounding.py`):
 it is run with the rounded values moved down and up, and these elements are where its results
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...wire import dtypes
 from .distance import blocks
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ def settle(
     are returned unchanged."""
     import torch
 
+    dtype = expected.dtype
+    expected, candidate = dtypes.as_integers(expected), dtypes.as_integers(candidate)
     result, flat = expected, expected
-    for alternative in alternatives:
+    for alternative in map(dtypes.as_integers, alternatives):
         if alternative.is_complex() or not alternative.numel():
             break
         places = _differences(alternative, expected)
@@ -44,7 +47,34 @@ def settle(
         else:
             nearer = actual == option
         flat[places] = torch.where(nearer, option.to(current.dtype), current)
-    return result
+    return result if result.dtype == dtype else result.view(dtype)
+
+
+def settle_order(
+    candidate: torch.Tensor, expected: torch.Tensor, source: torch.Tensor, axis: int
+) -> torch.Tensor:
+    """Return `expected` with the candidate's place where `source` has the same value there and the
+    place occurs once among those along the axis. candidate, expected: places along this axis of
+    the source, with the axis or without it (one place each)."""
+    import torch
+
+    source = dtypes.comparable(source.to(expected.device))
+    given, right = candidate.to(expected.device).long(), expected.long()
+    if given.dim() < source.dim():
+        given, right = given.unsqueeze(axis), right.unsqueeze(axis)
+    inside = (given >= 0) & (given < source.shape[axis])
+    usable = given.clamp(0, max(0, source.shape[axis] - 1))
+    same = source.gather(axis, usable) == source.gather(axis, right)
+    ordered, order = given.sort(axis)
+    count = given.shape[axis]
+    repeated = torch.zeros_like(inside)
+    if count > 1:
+        equal = ordered.narrow(axis, 1, count - 1) == ordered.narrow(axis, 0, count - 1)
+        repeated.narrow(axis, 1, count - 1).logical_or_(equal)
+        repeated.narrow(axis, 0, count - 1).logical_or_(equal)
+    once = ~torch.zeros_like(repeated).scatter(axis, order, repeated)
+    settled = torch.where(inside & same & once, given, right)
+    return settled.reshape(expected.shape).to(expected.dtype)
 
 
 def _differences(alternative: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:

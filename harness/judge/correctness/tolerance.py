@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from ...wire.dtypes import ROUNDOFF
 from .decades import Decade
 from .distance import all_finite, apart, dtype_name, measure, real, rms, rms_of
 from .small_values import Faint
@@ -43,10 +44,9 @@ NOT_ALONE = 6.0
 # with a few-rows growth above the first, errors that neighbours do not share are measured by
 # themselves; sizes of two draws within the second relative difference are not small by chance
 MOST_APART, ALIKE_SIZES = 4.0, 0.02
-ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
-    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
-    "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3, "complex64": 2.0**-24, "complex128": 2.0**-53,
-}  # fmt: skip
+# the largest relative difference of second results that is uncertainty; more is a step, such as a
+# comparison that goes the other way
+MOST_UNCERTAIN, MOST_NARROW = {"float64": 2.0**-26, "complex128": 2.0**-26}, 2.0**-5
 Rule = Literal["rounding", "integers", "equal"]
 
 
@@ -105,7 +105,9 @@ def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
     each have the same size in two draws, infinite for others. Such sizes are not small by chance,
     so larger honest errors come only from sums over a row, and the whole row shares these."""
     one, other = real(one), real(other)
-    if few_rows_growth(one.shape) <= MOST_APART or one.dim() < 2 or not one.is_floating_point():
+    if few_rows_growth(one.shape) <= MOST_APART or one.dim() < 2 or not one.numel():
+        return math.inf
+    if not one.is_floating_point():
         return math.inf
     sizes = [t.reshape(-1, t.shape[-1]).double().square().mean(1).sqrt() for t in (one, other)]
     alike = (sizes[0] - sizes[1]).abs() <= ALIKE_SIZES * sizes[0]
@@ -115,7 +117,7 @@ def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
 def are_predictable(draws: Sequence[torch.Tensor], allowance: Allowance) -> bool:
     """Return whether draws of an output differ by no more than its tolerance. A constant would then
     pass as the output."""
-    if not draws[0].is_floating_point() or not draws[0].numel():
+    if not real(draws[0]).is_floating_point() or not draws[0].numel():
         return False
     spreads = [
         rms_of(lambda x, y: x - y, a, b) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)
@@ -155,6 +157,7 @@ def derive(
     pointwise: bool = False,
     single: float = math.inf,
     times: float = math.inf,
+    second: torch.Tensor | None = None,
 ) -> Allowance:
     """Measure the framework's error for an output and derive a candidate's allowance.
 
@@ -163,14 +166,16 @@ def derive(
     task's own scale matters. steady: see are_steady. pointwise: each element is computed by itself,
     so that few_rows_growth counts elements instead of rows. single: the growth for errors that
     neighbours do not share, see single_growth. times: an upper limit on k, for outputs with so many
-    similar elements that the framework's error predicts that of other implementations.
+    similar elements that the framework's error predicts that of other implementations. second: a
+    second result of the reference in high precision, from which the framework's error is measured
+    as well; see `workers.second_results`.
     """
-    expected, framework = real(expected), real(framework)
-    if not framework.is_floating_point():
-        return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
     import torch
 
     dtype, apart_growth = dtype_name(framework), max(growth, single)
+    expected, framework = real(expected), real(framework)
+    if not framework.is_floating_point():
+        return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
     growth = max(
         growth,
         1.0 if steady else few_rows_growth((expected.numel(), 1) if pointwise else expected.shape),
@@ -180,17 +185,28 @@ def derive(
     if not (all_finite(expected) and all_finite(framework)):
         finite = torch.isfinite(expected) & torch.isfinite(framework)
         expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)
+        second = None if second is None else real(second).masked_fill(~finite, 0)
     distance = measure(framework, expected)
-    worst_row = float(distance.rows.max()) if distance.rows.numel() else 0.0
+    # in float64 the framework agrees with itself, whether or not it rounds
+    proven = dtype not in MOST_UNCERTAIN or rule == "equal" or bool((expected.frac() == 0).all())
+    rule = rule if distance.worst == 0.0 and proven else "rounding"
+    references, distances = [expected], [distance]
+    if second is not None and rule == "rounding":
+        other = measure(framework, real(second))
+        if other.error <= MOST_UNCERTAIN.get(dtype, MOST_NARROW):
+            references, distances = [expected, real(second)], [distance, other]
+    error, worst = (max(getattr(d, name) for d in distances) for name in ("error", "worst"))
+    worst_row = max(float(d.rows.max()) if d.rows.numel() else 0.0 for d in distances)
     return Allowance(
-        max(factor * distance.error, base),
+        max(factor * error, base),
         ROW_FACTOR * max(worst_row, base),
         CAP_FACTOR * base,
-        factor * distance.worst,
+        factor * worst,
         distance.error,
-        rule if distance.worst == 0.0 else "rounding",
+        rule,
         apart=max(
-            factor * apart(framework, expected), floor(dtype, reduction, apart_growth) * relief
+            factor * max(apart(framework, each) for each in references),
+            floor(dtype, reduction, apart_growth) * relief,
         )
         if apart_growth < growth
         else math.inf,

@@ -121,9 +121,20 @@ class CasePool:
 
     @property
     def set_bytes(self) -> int:
-        """The bytes of a checking set: inputs, expected outputs in double precision, the
-        framework's own outputs, and the alternatives."""
-        return self.input_bytes + self.precise_bytes + self.slot_bytes + self.alternative_bytes
+        """The bytes of a checking set: inputs, expected outputs and second results in double
+        precision, the framework's own outputs, and the alternatives."""
+        precise = self.precise_bytes * (2 if self.has_second else 1)
+        return self.input_bytes + precise + self.slot_bytes + self.alternative_bytes
+
+    @property
+    def orders(self) -> list[tuple[int, int, int]]:
+        """Outputs that hold places of an input's values, see workers.open_ties."""
+        return [(output, source, axis) for output, source, axis in self.describe["orders"]]
+
+    @property
+    def has_second(self) -> bool:
+        """Whether checking sets hold second results, see workers.second_results."""
+        return bool(self.describe["second"])
 
     @property
     def alternative_bytes(self) -> int:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...wire import buffers, memory_files
 from ...wire.layouts import Layout
+from ...wire.nesting import tensors_of
 from ..correctness import ties, tolerance
+from ..correctness.distance import same_bits
 
 if TYPE_CHECKING:
     import torch
@@ -49,8 +51,10 @@ class InputSet:
 
     seed: from which the set can be drawn again. allowances: of each output for exactly these inputs
     (checking sets). finite: whether the expected outputs are. alternatives: lists of all outputs
-    where rounding to whole numbers goes the other way, or none; see `ties`. memory: where the
-    reference's outputs lie, on a CPU; see `workers.tensor_relations`.
+    where rounding to whole numbers goes the other way, or none; see `ties`. second: second results
+    of the reference, or none; see `workers.second_results`. memory: where the
+    reference's outputs lie, on a CPU; see `workers.tensor_relations`. orders: see
+    `workers.open_ties`.
     """
 
     file: InputFile
@@ -63,12 +67,22 @@ class InputSet:
     framework: list[torch.Tensor] = field(default_factory=list)
     allowances: list[tolerance.Allowance] = field(default_factory=list)
     alternatives: list[list[torch.Tensor]] = field(default_factory=list)
+    second: list[torch.Tensor] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
+    orders: Sequence[tuple[int, int, int]] = ()
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""
         others = [side[number] for side in self.alternatives]
-        return ties.settle(output, self.expected[number], others)
+        return self.in_order(number, output, ties.settle(output, self.expected[number], others))
+
+    def in_order(self, number: int, output: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+        """Return the expected values of an output; of places of equal values, the output's."""
+        for which, source, axis in self.orders:
+            if which == number and not same_bits(output.to(expected.device), expected):
+                inputs = tensors_of(self.file.value(self.layout, self.base))
+                return ties.settle_order(output, expected, inputs[source], axis)
+        return expected
 
 
 @dataclass(frozen=True)
@@ -95,7 +109,13 @@ class Group:
     def expectation(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
         """Return the same as InputSet.expectation, for an output of all sets."""
         others = [side[number] for side in self.alternatives]
-        return ties.settle(outputs, self.expected[number], others)
+        expected = ties.settle(outputs, self.expected[number], others)
+        if not any(which == number for each in self.sets for which, *_ in each.orders):
+            return expected
+        import torch
+
+        both = zip(self.sets, outputs, expected, strict=True)
+        return torch.stack([each.in_order(number, *pair) for each, *pair in both])
 
     def split(self) -> list[Group]:
         """Return a group for each of the sets."""

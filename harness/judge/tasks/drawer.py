@@ -69,6 +69,7 @@ class Drawer:
             "doubled": pool.describe["doubled"],
             "upstream": pool.upstream,
             "updated": pool.updated,
+            "second": pool.describe["second"],
         }
         self._worker.ask(
             "construct", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed, **layouts

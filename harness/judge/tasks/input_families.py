@@ -7,9 +7,11 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...wire import dtypes
 from ...workers import operators
 from ...workers.families import FAMILIES, PLAIN
 from ..correctness import tolerance
+from ..correctness.distance import all_finite, real
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
 
@@ -51,7 +53,7 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
         same = all(
             _same_kinds(expected, output)
             for expected, output in zip(input_set.expected, input_set.framework, strict=True)
-            if output.is_floating_point()
+            if real(output).is_floating_point()
         )
         return (
             ""
@@ -63,15 +65,13 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
         )
     if not input_set.finite:
         return "the reference is not finite"
-    import torch
-
     for output, leaf in zip(input_set.framework, pool.outputs["leaves"], strict=True):
-        if leaf["dtype"] in tolerance.ROUNDOFF and not bool(torch.isfinite(output).all()):
+        if dtypes.rounds(leaf["dtype"]) and not all_finite(output):
             return "the framework itself overflows"
     for allowance, leaf, terms in zip(
         input_set.allowances, pool.outputs["leaves"], pool.reductions, strict=True
     ):
-        if leaf["dtype"] in tolerance.ROUNDOFF and allowance.framework_error > 64 * tolerance.floor(
+        if dtypes.rounds(leaf["dtype"]) and allowance.framework_error > 64 * tolerance.floor(
             leaf["dtype"], terms
         ):
             return "the framework itself is inaccurate"
@@ -107,6 +107,6 @@ def _same_kinds(one: torch.Tensor, other: torch.Tensor) -> bool:
 
     kinds = [
         torch.where(t.isnan(), 2.0, torch.where(t.isinf(), t.sign(), 0.0)).float()
-        for t in (one, other)
+        for t in map(real, (one, other))
     ]
     return bool(torch.equal(*kinds))

@@ -3,11 +3,13 @@ error."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...wire import dtypes
 from ...workers.families import are_exact
 from ...workers.family_values import SHIFT
 from ..correctness import decades, distance, small_values, tolerance
@@ -46,10 +48,12 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
             times=NAMED_TIMES
             if input_set.family == NAMED and expected.numel() >= MANY_NAMED
             else math.inf,
+            second=second,
         )
-        for expected, framework, terms, steady, single, relief in zip(
+        for expected, framework, second, terms, steady, single, relief in zip(
             input_set.expected,
             input_set.framework,
+            input_set.second or itertools.repeat(None, len(input_set.expected)),
             pool.reductions,
             pool.steady,
             pool.apart_growths,
@@ -135,7 +139,7 @@ def rounding_slack(pool: CasePool, family: str) -> float:
     value plus the root mean square of all: the oracle's floor in the reference's precision."""
     terms = max(pool.reductions)
     base = tolerance.floor("float32", terms, _growth(terms, family))
-    return base * pool.roundoff / tolerance.ROUNDOFF["float32"]
+    return base * pool.roundoff / dtypes.ROUNDOFF["float32"]
 
 
 def _reliefs(pool: CasePool, input_set: InputSet) -> list[float]:

@@ -52,9 +52,11 @@ class SetMaker:
             pool.input_bytes,
             between + pool.precise_bytes,
             pool.slot_bytes,
+            *([between + pool.precise_bytes] if pool.has_second else []),
             *([pool.slot_bytes] * len(rounding.SIDES) if slack else []),
         )
-        inputs, expected, framework, *alternatives = memories
+        inputs, expected, framework, *others = memories
+        seconds, alternatives = others[: pool.has_second], others[pool.has_second :]
         seed = secrets.randbits(48) if seed is None else seed
         arguments = {"case": pool.name, "seed": seed, "family": family, "slack": slack}
         data = self._worker.data(self._fill("make_set", memories, TASK_SECONDS, arguments))
@@ -70,7 +72,9 @@ class SetMaker:
             data["finite"],
             rounded,
             alternatives=[self._place(each.tensors(pool.outputs)) for each in alternatives],
+            second=[t for each in seconds for t in self._place(each.tensors(data["second"]))],
             memory=data["memory"],
+            orders=pool.orders,
         )
 
     def make_group(self, pool: CasePool, families: list[str]) -> Group:
@@ -124,6 +128,7 @@ class SetMaker:
                 seeds[number],
                 alternatives=[[output[number] for output in side] for side in alternatives],
                 memory=each["memory"],
+                orders=pool.orders,
             )
             for number, (each, family) in enumerate(zip(replies, families, strict=True))
         ]

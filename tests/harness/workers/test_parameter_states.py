@@ -42,6 +42,21 @@ def test_a_state_keeps_forms_and_what_must_stay(kind: Kind) -> None:
         assert sorted(values["order"].tolist()) == [0, 1, 2, 3]
 
 
+def test_masks_stay_and_averages_and_parameters_do_not() -> None:
+    model = torch.nn.BatchNorm1d(4)
+    model.register_buffer("causal", torch.tril(torch.ones(4, 4)))
+    model.register_buffer("seen", torch.eye(4, dtype=torch.bool))
+    model.register_parameter("gate", torch.nn.Parameter(torch.tensor([0.0, 1.0])))
+    before = {
+        name: value.detach() for name, value in [*model.named_parameters(), *model.named_buffers()]
+    }
+    kept = parameter_states.masks(before, model)
+    assert kept == {"causal", "seen"}
+    values = parameter_states.values(before, parameter_states.draw("grown"), "cpu", kept)
+    same = [name for name, value in zip(before, values, strict=True) if value is before[name]]
+    assert same == ["num_batches_tracked", "causal", "seen"]
+
+
 def test_a_seed_gives_the_same_values_again() -> None:
     seed = parameter_states.draw("grown")
     first, again = (parameter_states.values(BEFORE, seed, "cpu") for _ in range(2))

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from harness.judge.correctness import distance, oracle, quick_verdicts, tolerance
+from harness.wire import dtypes
 
 
 @pytest.mark.parametrize("shape", [(1,), (1000,), (7, 96), (33, 1000), (5, 4, 300), (0, 3), (2, 1)])
 @pytest.mark.parametrize(("block", "many"), [(64, 128), (1 << 17, 1 << 20)])
 @pytest.mark.parametrize(
-    "dtypes",
+    "both",
     [
         (torch.float32, torch.float64),
         (torch.float16, torch.float16),
@@ -24,22 +25,22 @@ def test_blocks_and_threads_change_nothing(
     shape: tuple[int, ...],
     block: int,
     many: int,
-    dtypes: tuple[torch.dtype, torch.dtype],
+    both: tuple[torch.dtype, torch.dtype],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(distance, "BLOCK", block)
     monkeypatch.setattr(distance, "MANY", many)
     generator = torch.Generator().manual_seed(0)
-    reference = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtypes[1])
+    reference = torch.randn(shape, generator=generator, dtype=torch.float64).to(both[1])
     value = (
         reference.double() + 1e-2 * torch.randn(shape, generator=generator, dtype=torch.float64)
-    ).to(dtypes[0])
+    ).to(both[0])
     found = distance.measure(value, reference, 0.5)
     if not reference.numel():
         assert (found.error, found.worst, found.rms) == (0.0, 0.0, 0.0)
         return
     wanted, off = reference.double(), value.double() - reference.double()
-    near = {"rel": 2e-3 if torch.float16 in dtypes else 1e-9}
+    near = {"rel": 2e-3 if torch.float16 in both else 1e-9}
     assert found.error == pytest.approx(float(off.norm() / wanted.norm()), **near)
     assert found.rms == pytest.approx(float(wanted.norm()) / math.sqrt(wanted.numel()), **near)
     assert found.worst == pytest.approx(float(off.abs().max()), **near)
@@ -125,16 +126,29 @@ def test_values_that_are_not_finite_are_seen_in_every_block(
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float32, torch.float16, torch.float8_e4m3fn, torch.int64, torch.bool, torch.complex64],
+    [
+        torch.float32,
+        torch.float16,
+        torch.float8_e4m3fn,
+        torch.float8_e4m3fnuz,
+        torch.float8_e8m0fnu,
+        torch.int64,
+        torch.uint32,
+        torch.uint64,
+        torch.bool,
+        torch.complex64,
+    ],
 )
 def test_what_is_right_is_not_plainly_wrong(dtype: torch.dtype) -> None:
     drawn = 4 * torch.randn(64, 50, dtype=torch.complex128 if dtype.is_complex else torch.float64)
+    positive = dtype.is_floating_point or dtype.is_signed or dtype.is_complex
+    drawn = drawn if positive or dtype is torch.bool else 1e4 * drawn.abs()
     right = drawn > 0 if dtype is torch.bool else drawn.to(dtype)
-    expected = drawn if dtype.is_floating_point or dtype.is_complex else right
+    expected = drawn if dtypes.rounds(dtype) else right
     allowed = tolerance.derive(expected, right, 50)
     size = distance.rms(expected)
     assert not quick_verdicts.is_plainly_wrong(right, expected, allowed, size)
-    if dtype.itemsize > 1 or dtype is torch.bool:
+    if dtype.itemsize > 1 or not dtypes.rounds(dtype):
         assert quick_verdicts.is_plainly_wrong(right.roll(1, 0), expected, allowed, size)
 
 

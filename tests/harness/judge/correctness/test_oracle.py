@@ -495,3 +495,19 @@ def test_a_mask_whose_bytes_are_255_is_no_mask() -> None:
     assert torch.equal(mask, right)
     assert judge(right, right).signal is None
     assert judge(mask, right).signal == "wrong.values"
+
+
+def test_a_second_result_widens_the_limits_up_to_a_step() -> None:
+    expected = torch.randn(64, 50, generator=torch.Generator().manual_seed(5)).bfloat16().float()
+    plain = tolerance.derive(expected.double(), expected, 50)
+    for off, wider in ((2.0**-9, True), (0.1, False)):
+        second = expected.double() * (1 + off)
+        found = tolerance.derive(expected.double(), expected, 50, second=second)
+        assert (found.norm > 1e3 * plain.norm) is wider
+        assert found.framework_error == 0.0
+
+
+def test_double_precision_is_exact_only_in_whole_numbers() -> None:
+    whole = torch.arange(60, dtype=torch.float64).view(6, 10)
+    assert tolerance.derive(whole, whole, 10, "integers").rule == "integers"
+    assert tolerance.derive(whole / 3, whole / 3, 10, "integers").rule == "rounding"

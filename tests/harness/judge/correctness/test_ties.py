@@ -58,10 +58,31 @@ def test_values_that_are_no_numbers_stay_as_they_are() -> None:
     assert float(ties.settle(own, wanted, turned).view(-1)[5]) == 5
 
 
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.complex64, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.uint32, torch.complex64, torch.bool]
+)
 def test_every_dtype_of_an_output_can_be_asked(dtype: torch.dtype) -> None:
     wanted = torch.ones(4, 4).to(dtype)
     assert torch.equal(
         ties.settle(wanted, wanted, [wanted.clone()] * 2).to(torch.complex64),
         torch.ones(4, 4, dtype=torch.complex64),
     )
+
+
+def test_the_place_of_an_equal_value_is_right_once() -> None:
+    source = torch.tensor([[3.0, 5.0, 5.0, 1.0, 5.0], [2.0, 2.0, 0.0, 9.0, 1.0]])
+    wanted = torch.tensor([[1, 2], [3, 0]])
+
+    def settled(*places: list[int]) -> bool:
+        given = torch.tensor(places)
+        return torch.equal(ties.settle_order(given, wanted, source, 1), given)
+
+    assert settled([4, 1], [3, 1])
+    assert settled([2, 4], [3, 0])
+    assert not settled([1, 1], [3, 0])
+    assert not settled([1, 0], [3, 0])
+    assert not settled([1, 2], [3, 7])
+    assert not settled([1, 2], [3, -1])
+    # without the axis each row has one place
+    one = ties.settle_order(torch.tensor([4, 2]), torch.tensor([1, 0]), source, 1)
+    assert one.tolist() == [4, 0]

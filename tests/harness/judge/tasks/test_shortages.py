@@ -152,7 +152,8 @@ def large(**changed: Any) -> CasePool:
     """Inputs of 8 GiB, one number as output, parameters."""
     leaf = {"shape": [], "dtype": "float32"}
     sizes = {
-        "outputs": {"bytes": 4096, "leaves": [leaf]}, "inputs": {"bytes": 8 << 30}, "roundoff": 0.0,
+        "outputs": {"bytes": 4096, "leaves": [leaf]}, "inputs": {"bytes": 8 << 30},
+        "roundoff": 0.0, "second": "", "orders": [],
         "held_bytes": 4, "call_s": 0.0, "state": {"weight": [[8], "float32"]},
     }  # fmt: skip
     return CasePool("large", sizes | changed)

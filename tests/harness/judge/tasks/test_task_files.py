@@ -49,6 +49,7 @@ BAD = {  # name: line that the refusal names, words of the reason or the fix
     "mean_of_the_output": (6, "their mean would pass the check in place of the outputs"),
     "non_finite_output": (6, "Keep the inputs inside"),
     "nondeterministic_reference": (6, "must be deterministic"),
+    "output_cannot_be_compared": (6, "return the bytes instead"),
     "output_equals_input": (6, "an input, or a view of it,"),
     "output_is_a_part_of_an_input": (6, "an input, or a view of it,"),
     "output_is_a_transposed_input": (6, "an input, or a view of it,"),

@@ -1,0 +1,121 @@
+"""A second result of the reference in high precision, which shows how uncertain the first one is.
+
+Limits come from the framework's error against high precision. There are two kinds of tasks where
+this error is too small, or zero, although honest results differ by more:
+
+- forward itself rounds to a narrower dtype (a product in bfloat16, then `.float()`). The reference
+  in high precision rounds there as well, and a kernel with another order of summation gets the
+  other neighbour where a value lies near the middle. The second result is computed without these
+  casts.
+- The task is in float64, so that no higher precision exists. The second result is that of inputs
+  that were moved by one rounding, which shows what the rounding errors of an honest algorithm are
+  multiplied by (the conditioning of a system of equations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from ..wire import dtypes
+from ..wire.nesting import map_tensors
+
+Kind = Literal["", "wide", "moved", "moved by norm"]
+"""wide: without casts to narrower dtypes. moved: with each value moved by one rounding. moved by
+norm: by one rounding of the value plus the root mean square of its tensor, as the errors of sums
+are. "": none."""
+DOUBLE = ("float64", "complex128")
+# roundings of the output's dtype by which results without narrow casts must differ: one or two are
+# allowed for in any case
+LEAST = 4.0
+EPS = 2.0**-52  # how far inputs are moved, relative to themselves
+_Call = Callable[[Any], list[Any]]
+
+
+def kind_for(call: _Call, arguments: Any, results: Sequence[Any], *, pointwise: bool) -> Kind:
+    """Return which second result a case needs. call, arguments: in high precision. results: the
+    framework's own outputs. pointwise: no two elements of a tensor are combined."""
+    if any(dtypes.name_of(t.dtype) in DOUBLE for t in results):
+        return "moved" if pointwise else "moved by norm"
+    casts = _NarrowCasts()
+    try:
+        with casts.kept_wide():
+            wide = call(arguments)
+        expected = call(arguments) if casts.count else []
+    except Exception:  # dtypes that no longer match; there is no second result then
+        return ""
+    if [t.shape for t in wide] != [t.shape for t in results]:
+        return ""
+    both = zip(expected, wide, results, strict=bool(expected))
+    return "wide" if any(_differ(*three) for three in both) else ""
+
+
+def compute(kind: Kind, call: _Call, arguments: Any, seed: int) -> list[Any]:
+    """Return the second results of call(arguments), [] without a kind. seed: determines how inputs
+    are moved."""
+    if kind == "wide":
+        with _NarrowCasts().kept_wide():
+            return call(arguments)
+    return call(_moved(kind, arguments, seed)) if kind else []
+
+
+def _differ(expected: Any, wide: Any, result: Any) -> bool:
+    if not dtypes.rounds(result.dtype):
+        return False
+    expected, wide = dtypes.comparable(expected), dtypes.comparable(wide)
+    off = float((wide - expected).abs().double().square().sum()) ** 0.5
+    size = float(expected.abs().double().square().sum()) ** 0.5
+    least = LEAST * dtypes.ROUNDOFF[dtypes.name_of(result.dtype)]
+    return bool(off > least * size)
+
+
+def _moved(kind: Kind, arguments: Any, seed: int) -> Any:
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+
+    def move(tensor: Any) -> Any:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        up = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device)
+        size = tensor.abs()
+        if kind == "moved by norm" and tensor.numel():
+            size = size + size.square().mean().sqrt()
+        return tensor + EPS * (2.0 * up.double() - 1.0) * size
+
+    return map_tensors(arguments, move)
+
+
+class _NarrowCasts:
+    """Casts of floating tensors to narrower dtypes. count: how many there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def kept_wide(self) -> Any:
+        """Return a context in which such casts keep the dtype of their argument."""
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        casts = self
+
+        class WideMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+            def __torch_dispatch__(
+                self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                kwargs = dict(kwargs or {})
+                if str(func).startswith("aten._to_copy") and _narrows(
+                    args[0].dtype, kwargs.get("dtype")
+                ):
+                    casts.count += 1
+                    kwargs["dtype"] = args[0].dtype
+                return func(*args, **kwargs)
+
+        return WideMode()  # type: ignore[no-untyped-call]
+
+
+def _narrows(before: Any, after: Any) -> bool:
+    """Return whether a cast loses bits of floating values and leaves at least those of 16 bits:
+    fewer are a format of their own, whose values the task asks for."""
+    if after is None or not (before.is_floating_point and after.is_floating_point):
+        return False
+    return bool(before.itemsize > after.itemsize >= 2)
