@@ -15,6 +15,7 @@ from typing import Any
 from ...wire import memory_files
 from ...wire.layouts import Layout
 from ...workers import families, operators, rounding
+from ...workers.parameter_states import Kind
 from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet, LeftValue
 
@@ -53,6 +54,8 @@ class CasePool:
     allowances: list[tolerance.Allowance] = field(default_factory=list)
     # the allowances for timed sets of each family in UNEVEN
     family_allowances: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
+    # the allowances for timed sets in uneven and moved states of the parameters, by kind of state
+    state_allowances: dict[Kind, list[tolerance.Allowance]] = field(default_factory=dict)
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)
     # for each output, see tolerance.single_growth
@@ -170,15 +173,13 @@ class CasePool:
         return wide == 1 and not operators.oscillates(self.describe["operators"])
 
     @property
-    def names(self) -> bool:
-        """Whether an integer input may index one value in each row of another input. Overlapping
-        inputs do not count, since they are never varied."""
-        tensors = [leaf for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
-        return families.names(
+    def idle_families(self) -> set[str]:
+        """The families that leave the inputs as they are."""
+        return families.without_effect(
             [
-                (leaf["shape"], leaf["dtype"])
-                for leaf in tensors
-                if "int" in leaf["dtype"] or not families.overlaps(leaf["shape"], leaf["stride"])
+                (leaf["shape"], leaf["stride"], leaf["dtype"])
+                for leaf in self.describe["inputs"]["leaves"]
+                if "value" not in leaf
             ]
         )
 
