@@ -1,10 +1,11 @@
 """Input families: variations of the inputs of get_inputs(), each chosen to reveal a different kind
 of mistake.
 
-Floating tensors keep shape, strides and dtype. Integers keep the range of the originals, because
-they may be indices, and a sorted tensor is left unchanged, because it may be a table. A family is
-used only where the reference and the framework can handle it (the judge decides). The upstream
-gradients of a task with gradients are varied with its inputs.
+Tensors keep shape, strides and dtype. Complex ones are varied as pairs of numbers. Integers keep
+the range of the originals, because they may be indices, and occur once where those do. Sorted
+floating values stay sorted, and sorted integers are left unchanged, because they may be a table. A
+family is used only where the reference and the framework can handle it (the judge decides). The
+upstream gradients of a task with gradients are varied with its inputs.
 """
 
 from __future__ import annotations
@@ -14,10 +15,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..wire.nesting import replace_tensors, tensors_of
-from .family_values import FLOATING, change_integers, change_mask, pick
+from .discrete_values import (
+    CLUSTERED,
+    SPARSE,
+    change_eight_bits,
+    change_integers,
+    change_mask,
+    may_be_clustered,
+    may_be_sparse,
+)
+from .family_values import FLOATING, pick
+from .value_order import is_float8, sort_like, sorted_axes
 
 _WIDE = ("float64", "float32", "bfloat16", "float16")
 _INDICES = ("int64", "int32", "int16", "uint8")
+_CONTINUOUS = ("float", "bfloat", "complex")
 # how far a named value lies above the logsumexp of the others
 LEAST_LIKELY, MOST_LIKELY = 0.0, 1.5
 FAMILIES: dict[str, str] = {
@@ -30,6 +42,14 @@ FAMILIES: dict[str, str] = {
     "uneven": "up to 64 random elements so large that they decide a sum over all",
     "raised": "up to 64 random elements at eight times the largest",
     "moved": "most slices along some axes narrower and shifted within the range of all values",
+    "sparse": (
+        "integers of up to 16 bits and 8-bit floats at the value nearest 0, a few at an extreme; "
+        "masks nearly all true or all false; others as get_inputs() returns them"
+    ),
+    "clustered": (
+        "integers, masks and 8-bit floats in an order in which neighbours are alike; others as "
+        "get_inputs() returns them"
+    ),
     "named": (
         "in each row the value that an integer input indexes so large that it dominates the softmax"
     ),
@@ -42,8 +62,10 @@ FAMILIES: dict[str, str] = {
     "exact": "0 and 1 (and -1 where there are negative values), whose sums and products are exact",
     "special": "one tensor with NaN, infinities, signed zero, the smallest and largest numbers",
     "grown": "as get_inputs() returns them, with parameters as large as training may make them",
+    "uneven parameters": "as get_inputs() returns them, with parameters as `uneven` inputs",
+    "moved parameters": "as get_inputs() returns them, with parameters as `moved` inputs",
 }
-PLAIN = ("dense", "grown")
+PLAIN = ("dense", "grown", "uneven parameters", "moved parameters")
 
 
 def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = "cpu") -> list[Any]:
@@ -90,8 +112,7 @@ def _vary_tensors(tensors: list[Any], family: str, generator: Any) -> list[Any]:
 
 
 def are_exact(inputs: Any) -> bool:
-    """Return whether all continuous inputs hold only the values of `exact`. Complex and overlapping
-    ones may not: they are never varied."""
+    """Return whether all continuous inputs hold only the values of `exact`."""
     import torch
 
     def exact(tensor: Any) -> bool:
@@ -108,17 +129,60 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
     import torch
 
     base = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())]
-    if overlaps(base.shape, base.stride()):
-        return tensor
-    values = base.clone(memory_format=torch.contiguous_format)
-    if base.dtype == torch.bool:
-        change_mask(values, family)
-    elif base.is_floating_point():
-        values = FLOATING[family](values, generator)
-    elif not base.is_complex():
-        values = change_integers(values, family, generator)
+    if overlaps(base.shape, base.stride()):  # windows: all that they look at is varied
+        memory = base.as_strided((_reach(base.shape, base.stride()),), (1,))
+        varied = _vary(memory, family, generator).as_strided(base.shape, base.stride())
+        return varied.expand(tensor.shape)
+    values = base.clone(memory_format=torch.contiguous_format).resolve_conj()
     out = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
-    return out.copy_(values).expand(tensor.shape)
+    return out.copy_(_changed(values, family, generator)).expand(tensor.shape)
+
+
+def _changed(values: Any, family: str, generator: Any) -> Any:
+    """Return new values for those of a contiguous tensor, which may be changed in place."""
+    import torch
+
+    if values.dtype == torch.bool:
+        return change_mask(values, family, generator)
+    if values.is_complex():
+        if family not in FLOATING or family == "edges":
+            return FLOATING.get(family, _unchanged)(values, generator)
+        parts = FLOATING[family](torch.view_as_real(values), generator)
+        return torch.view_as_complex(parts)
+    if not values.is_floating_point():
+        return change_integers(values, family, generator)
+    if family in (SPARSE, CLUSTERED):
+        return change_eight_bits(values, family, generator) if is_float8(values) else values
+    axes = sorted_axes(values)
+    if not is_float8(values):
+        return sort_like(FLOATING[family](values, generator), axes)
+    wide = FLOATING[family](values.float(), generator)
+    limits = torch.finfo(values.dtype)
+    return sort_like(wide.clamp(limits.min, limits.max), axes).to(values.dtype)
+
+
+def _unchanged(values: Any, generator: Any) -> Any:
+    return values
+
+
+def without_effect(leaves: Sequence[tuple[Sequence[int], Sequence[int], str]]) -> set[str]:
+    """Return the families that change none of these tensors, given by shape, strides and dtype, or
+    only the order of integers."""
+    dtypes = [dtype for _, _, dtype in leaves]
+    # overlapping integers may name values, but overlapping values are not named one by one
+    named = [
+        (shape, dtype)
+        for shape, stride, dtype in leaves
+        if "int" in dtype or not overlaps(shape, stride)
+    ]
+    families = set() if names(named) else {"named"}
+    if not any(map(may_be_sparse, dtypes)):
+        families.add(SPARSE)
+    if not any(map(may_be_clustered, dtypes)):
+        families.add(CLUSTERED)
+    if not any(dtype.startswith(_CONTINUOUS) for dtype in dtypes):
+        families |= {"uneven", "raised", "moved"}
+    return families
 
 
 def names(leaves: Sequence[tuple[Sequence[int], str]]) -> bool:
@@ -183,5 +247,9 @@ def _raise_targets(inputs: list[Any], generator: Any) -> list[Any]:
 
 def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Return whether elements share memory, as in an expanded tensor or in sliding windows."""
-    reach = sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
-    return math.prod(shape) > 1 + reach
+    return math.prod(shape) > _reach(shape, stride)
+
+
+def _reach(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Return how many elements lie between the first and the last one, both included."""
+    return 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))

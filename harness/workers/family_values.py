@@ -1,4 +1,4 @@
-"""The change of one tensor's values by each input family, in place or as new values."""
+"""The change of one floating tensor's values by each input family, in place or as new values."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> A
 
     flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
     count = max(1, min(FEW, flat.numel() // FEW))
+    # fewer in half of the draws, and one in a quarter: a look at some elements may not find these
+    count = int(count ** min(1.0, max(0.0, 4 * draw(generator) - 1)))
     raised = min(factor * largest, 0.25 * torch.finfo(values.dtype).max)
     places = torch.randint(flat.numel(), (count,), generator=generator, device=flat.device)
     flat[places] = raised if bool((values > 0).any()) else -raised
@@ -143,35 +145,3 @@ FLOATING: dict[str, Callable[[Any, Any], Any]] = {
     "uneven": _uneven, "raised": _raise, "moved": _move_slices, "edges": _edges, "zeros": _zeros,
     "ties": _ties, "exact": _exact, "special": _special,
 }  # fmt: skip
-
-
-def change_mask(values: Any, family: str) -> None:
-    """Fill a mask in place."""
-    if family in ("ties", "small"):
-        values.fill_(family == "ties")
-    elif family == "zeros":
-        values.view(-1)[: max(1, values.numel() // 8)] = False
-    elif family == "edges":
-        values.fill_(False)
-        values.view(-1)[[0, -1]] = True
-
-
-def change_integers(values: Any, family: str, generator: Any) -> Any:
-    """Return integers of the original in another order, depending on the family with
-    repetitions."""
-    import torch
-
-    flat = values.view(-1)
-    count = flat.numel()
-    if count > 1 and bool((flat[1:] >= flat[:-1]).all()):
-        return values
-    order = torch.randperm(count, generator=generator, device=flat.device)
-    if family == "zeros":
-        order = torch.randint(count, (count,), generator=generator, device=flat.device)
-    elif family == "ties":
-        few = torch.stack([flat.argmin(), flat.argmax(), order[0], order[1]])
-        order = few[torch.randint(4, (count,), generator=generator, device=flat.device)]
-    mixed = flat[order]
-    if family == "edges":
-        mixed[0], mixed[-1] = flat.max(), flat.min()
-    return mixed.view(values.shape)

@@ -12,12 +12,15 @@ import secrets
 from collections.abc import Container
 from typing import Any, Literal
 
-Kind = Literal["changed", "grown", "partly grown"]
+from .family_values import FLOATING
+from .value_order import is_ordered, mix, sort_like, sorted_axes, unique_axes
+
+Kind = Literal["changed", "grown", "partly grown", "uneven", "raised", "moved"]
 """changed: each value changes by about a quarter. grown: also, small constant tensors become of
 order 1, and the others grow two to eight times. partly grown: this happens to a third of the
-tensors."""
-KINDS: tuple[Kind, ...] = ("changed", "grown", "partly grown")
-SHARES: dict[Kind, float] = {"changed": 0.0, "grown": 1.0, "partly grown": 1 / 3}
+tensors. uneven, raised, moved: changed, and then as inputs of these families."""
+KINDS: tuple[Kind, ...] = ("changed", "grown", "partly grown", "uneven", "raised", "moved")
+SHARES: dict[Kind, float] = {"grown": 1.0, "partly grown": 1 / 3}
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
 SMALL = 0.1  # a constant tensor below this counts as switched off
 
@@ -48,11 +51,12 @@ def values(
 ) -> list[Any]:
     """Return new values of all parameters and buffers but those in `kept`. Floating ones are
     computed on the model's device, since a host takes a minute for 10^9 of them. Non-finite values
-    are kept (a mask's -inf), running variances stay positive, and integers are permuted unless they
-    are sorted: they may be indices, or a table."""
+    are kept (a mask's -inf), running variances stay positive, sorted values stay sorted, and
+    integers are permuted unless they are sorted: they may be indices, or a table."""
     import torch
 
-    share = SHARES[KINDS[seed % len(KINDS)]]
+    kind = KINDS[seed % len(KINDS)]
+    share = SHARES.get(kind, 0.0)
     state = []
     for number, (name, value) in enumerate(before.items()):
         if name in kept:
@@ -61,7 +65,7 @@ def values(
         generator_device = device if value.is_floating_point() or value.is_complex() else "cpu"
         generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share
-        other = _new_value(name, value.to(generator_device), generator, grows=grows).to(
+        other = _new_value(name, value.to(generator_device), generator, kind, grows=grows).to(
             value.device
         )
         if other.stride() != value.stride():  # old and new values have one layout in files
@@ -72,18 +76,16 @@ def values(
     return state
 
 
-def _new_value(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
+def _new_value(name: str, value: Any, generator: Any, kind: Kind, *, grows: bool) -> Any:
     import torch
 
     if value.is_complex():
         parts = torch.view_as_real(value.resolve_conj())
-        return torch.view_as_complex(_new_value(name, parts, generator, grows=grows))
+        return torch.view_as_complex(_new_value(name, parts, generator, kind, grows=grows))
     if not value.is_floating_point():
-        flat = value.reshape(-1)
-        wide = flat.to(torch.int64)
-        if flat.numel() < 2 or bool((wide[1:] >= wide[:-1]).all()):
+        if is_ordered(value):
             return value
-        return flat[torch.randperm(flat.numel(), generator=generator)].view(value.shape)
+        return mix(value, unique_axes(value), generator)
     original = value.float()
     finite = original.isfinite()
     sample = original if bool(finite.all()) else original[finite]
@@ -91,8 +93,12 @@ def _new_value(name: str, value: Any, generator: Any, *, grows: bool) -> Any:
     changed = _change(original, sample, generator, positive=positive)
     if grows and sample.numel():
         changed = _grow(changed, sample, generator, positive=positive)
+    if kind in FLOATING and sample is original and value.numel() > 1:
+        limit = torch.finfo(value.dtype).max / 4
+        changed = FLOATING[kind](changed.contiguous(), generator).clamp_(-limit, limit)
+        changed = changed.abs_() if positive else changed
     changed = changed if sample is original else torch.where(finite, changed, original)
-    return changed.to(value.dtype)
+    return sort_like(changed, sorted_axes(value)).to(value.dtype)
 
 
 def _change(original: Any, sample: Any, generator: Any, *, positive: bool) -> Any:

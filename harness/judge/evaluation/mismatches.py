@@ -14,6 +14,13 @@ from ..exchange.input_sets import InputSet
 from ..failures import Failure
 from ..tasks.input_families import GROWN
 
+# plain inputs with parameters that differ in more than their values from those before
+_DESCRIPTIONS = {
+    GROWN: "dense inputs, with parameters as large as training may make them",
+    "uneven parameters": "dense inputs, with a few parameters far larger than the others",
+    "moved parameters": "dense inputs, with parameters whose averages and spreads are other ones",
+}
+
 
 @dataclass
 class Mismatches:
@@ -64,7 +71,7 @@ class Mismatches:
             )
             return
         name = finding.signal
-        if changed and input_set.family != GROWN:
+        if changed and input_set.family not in _DESCRIPTIONS:
             name = "wrong.stale_parameters"
         elif any(_is_right(output, number, other) for other in others):
             # before the other signals: rotated buffers may show in repeated calls first
@@ -118,8 +125,8 @@ class Mismatches:
 
 def describe_setting(families: list[str], *, changed: bool) -> str:
     """Describe the inputs and parameters of a check."""
-    if families == [GROWN]:
-        return "dense inputs, with parameters as large as training may make them"
+    if len(families) == 1 and families[0] in _DESCRIPTIONS:
+        return _DESCRIPTIONS[families[0]]
     after = "after the parameters changed, " if changed else ""
     return f"{after}{' and '.join(dict.fromkeys(families))} inputs"
 

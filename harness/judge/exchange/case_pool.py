@@ -16,6 +16,7 @@ from ...wire import memory_files
 from ...wire.layouts import Layout, first_items
 from ...workers import families, operators, rounding
 from ...workers.live_task import WITHOUT_GRADIENTS
+from ...workers.parameter_states import Kind
 from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet, LeftValue
 
@@ -61,6 +62,8 @@ class CasePool:
     allowances: list[tolerance.Allowance] = field(default_factory=list)
     # the allowances for timed sets of each family in UNEVEN
     family_allowances: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
+    # the allowances for timed sets in uneven and moved states of the parameters, by kind of state
+    state_allowances: dict[Kind, list[tolerance.Allowance]] = field(default_factory=dict)
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)
     # for each output, see tolerance.single_growth
@@ -211,15 +214,13 @@ class CasePool:
         return wide == 1 and not operators.oscillates(self.describe["operators"])
 
     @property
-    def names(self) -> bool:
-        """Whether an integer input may index one value in each row of another input. Overlapping
-        inputs do not count, since they are never varied."""
-        tensors = [leaf for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
-        return families.names(
+    def idle_families(self) -> set[str]:
+        """The families that leave the inputs as they are."""
+        return families.without_effect(
             [
-                (leaf["shape"], leaf["dtype"])
-                for leaf in tensors
-                if "int" in leaf["dtype"] or not families.overlaps(leaf["shape"], leaf["stride"])
+                (leaf["shape"], leaf["stride"], leaf["dtype"])
+                for leaf in self.describe["inputs"]["leaves"]
+                if "value" not in leaf
             ]
         )
 

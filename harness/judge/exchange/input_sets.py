@@ -134,12 +134,14 @@ class Group:
 class Half:
     """The timed bursts under one state of the parameters; all bursts if the case has none. state:
     its seed. warm_set: inputs for unmeasured calls, with allowances where their outputs are
-    checked. typical_sizes: of each output, over all sets; see tolerance."""
+    checked. typical_sizes: of each output, over all sets; see tolerance. allowances: what the state
+    adds to those of plain and varied inputs, of each output; none if it adds nothing."""
 
     state: int
     groups: list[Group]
     warm_set: InputSet
     typical_sizes: list[tolerance.TypicalSize]
+    allowances: Sequence[tolerance.Allowance] = ()
 
     def group(self, number: int) -> Group:
         """Return the sets of the burst `number`, cyclically."""

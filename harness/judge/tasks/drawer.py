@@ -22,7 +22,16 @@ from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half, InputSet, LeftValue
 from ..processes import answers
 from ..processes.worker import Worker
-from .input_families import GROWN, NAMED, UNEVEN, checking_families, objection, timed_families
+from .input_families import (
+    GROWN,
+    LARGE_BYTES,
+    NAMED,
+    STATE_FAMILIES,
+    UNEVEN,
+    checking_families,
+    objection,
+    timed_families,
+)
 from .set_allowances import family_allowances, note_faint_elements, set_allowances
 from .set_maker import SetMaker
 from .task_workers import TASK_SECONDS
@@ -131,24 +140,30 @@ class Drawer:
             input_set = self._checking_set(pool, "dense")
             if input_set is not None:
                 pool.checking.append((changed, input_set))
-            self._draw_grown(pool)
+            self._draw_state(pool, GROWN, ("grown", "partly grown", "partly grown"))
+            self._draw_state(pool, STATE_FAMILIES["uneven"], ("uneven", "raised"))
+            if max(pool.input_bytes, pool.state_bytes) <= LARGE_BYTES:
+                self._draw_state(pool, STATE_FAMILIES["moved"], ("moved",))
             self.set_state(pool, 0)
 
-    def _draw_grown(self, pool: CasePool) -> None:
-        """Draw one set with grown parameters: of all tensors, or of some if the task cannot handle
-        that."""
+    def _draw_state(
+        self, pool: CasePool, family: str, kinds: tuple[parameter_states.Kind, ...]
+    ) -> None:
+        """Draw one set with parameters of another kind, the first of these that the task can
+        handle: with grown ones, for example, if not of all tensors, then of some."""
         if self.spare_families(pool) == 0:
             return
-        kinds: tuple[parameter_states.Kind, ...] = ("grown", "partly grown", "partly grown")
         for kind in kinds:
-            grown = parameter_states.draw(kind)
-            self.set_state(pool, grown)
-            input_set = self._checking_set(pool, GROWN)
+            seed = parameter_states.draw(kind)
+            self.set_state(pool, seed)
+            input_set = self._checking_set(pool, family)
             if input_set is not None:
-                pool.dropped_families.pop(GROWN, None)
-                pool.checking.append((grown, input_set))
+                pool.dropped_families.pop(family, None)
+                pool.checking.append((seed, input_set))
+                if kind in STATE_FAMILIES:
+                    pool.state_allowances[kind] = family_allowances(pool, input_set)
                 return
-            pool.forget_state(grown)
+            pool.forget_state(seed)
 
     def draw_timing(
         self, pool: CasePool, latency_us: float, bursts: int = SEARCH_BURSTS, candidates: int = 1
@@ -176,8 +191,9 @@ class Drawer:
 
     def _draw_halves(self, pool: CasePool, bursts: int, candidates: int) -> list[Half]:
         """Draw the bursts for all candidates. If there are parameters, half of the bursts come
-        after these have changed, which reveals a candidate that caches what depends only on them.
-        The reference is left in the last state."""
+        after these have changed, which reveals a candidate that caches what depends only on them,
+        and have become uneven or moved, which reveals one that reads only a sample of them. The
+        reference is left in the last state."""
         changes = bool(pool.describe["state"]) and bursts > 1
         dense = next(
             input_set
@@ -190,16 +206,18 @@ class Drawer:
         groups = self._draw_groups(pool, families[later:])
         halves = [Half(0, groups, dense, input_sets.typical_sizes(groups))]
         if changes:
-            changed = parameter_states.draw("changed")
+            kind: parameter_states.Kind = secrets.choice(list(pool.state_allowances) or ["changed"])
+            limits = pool.state_allowances.get(kind, [])
+            changed = parameter_states.draw(kind)
             self.set_state(pool, changed)
             groups = self._draw_groups(pool, families[:later])
             usual = input_sets.typical_sizes(groups)
             warm = dense
             if pool.warm_calls or not pool.one_by_one:
                 warm = input_sets.make_warm_set(
-                    self._maker.make_group(pool, ["dense"]), pool.allowances, usual
+                    self._maker.make_group(pool, ["dense"]), limits or pool.allowances, usual
                 )
-            halves.append(Half(changed, groups, warm, usual))
+            halves.append(Half(changed, groups, warm, usual, limits))
         return halves
 
     def _draw_groups(self, pool: CasePool, families: list[str]) -> list[Group]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...wire import dtypes
 from ...workers import operators
 from ...workers.families import FAMILIES, PLAIN
+from ...workers.parameter_states import Kind
 from ..correctness import tolerance
 from ..correctness.distance import all_finite, real
 from ..exchange.case_pool import CasePool
@@ -20,27 +21,33 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 16 << 20  # larger sets get fewer checking sets
 # Families of timed sets. They reveal a candidate that reads only a sample of plain inputs, whose
-# elements are alike, or that assumes their averages.
+# elements are alike, or that assumes their averages. Most timed sets are of these: a candidate that
+# recognises them and works only there still does most of the work.
 MOVED = "moved"
-UNEVEN = ("uneven", "raised", MOVED)
-UNEVEN_SHARE = 0.5  # share of timed sets
+UNEVEN = ("uneven", "raised", MOVED, "sparse", "clustered")
+UNEVEN_SHARE = 2 / 3  # share of timed sets
 # If an input indexes a value of each row, most timed sets make that value dominate the softmax. A
 # candidate could recognise these sets at a glance; since they are most, working only in them saves
 # little.
 NAMED, NAMED_SHARE, NAMED_UNEVEN_SHARE = "named", 0.6, 0.25
-GROWN = "grown"  # the checking family with other parameters
+# families with plain inputs and other parameters
+GROWN = "grown"
+STATE_FAMILIES: dict[Kind, str] = {
+    "uneven": "uneven parameters", "raised": "uneven parameters", "moved": "moved parameters"
+}  # fmt: skip
 
 
 def checking_families(pool: CasePool) -> list[str]:
     """Return the families to try besides the plain one; for large inputs those that reveal omitted
     work, and one at random."""
-    families = [f for f in FAMILIES if f not in PLAIN and (f != NAMED or pool.names)]
+    idle = pool.idle_families
+    families = [f for f in FAMILIES if f not in PLAIN and f not in idle]
     if operators.leaves_ties_open(pool.describe["operators"]):
         for family in ("zeros", "ties", "exact"):
             families.remove(family)
             pool.dropped_families[family] = "the reference may order equal values arbitrarily"
     if pool.input_bytes > LARGE_BYTES:
-        always = ["edges", *UNEVEN, *([NAMED] if pool.names else [])]
+        always = [f for f in ("edges", *UNEVEN, NAMED) if f not in idle]
         return [*always, secrets.choice([f for f in families if f not in always])]
     return families
 

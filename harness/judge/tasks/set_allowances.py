@@ -15,14 +15,16 @@ from ...workers.family_values import SHIFT
 from ..correctness import decades, distance, small_values, tolerance
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
-from .input_families import MOVED, NAMED
+from .input_families import NAMED
 
 if TYPE_CHECKING:
     import torch
 
-# factors on limits that are derived from one draw and applied to others; moved inputs vary as
-# little as plain ones
+# factors on limits that are derived from one draw and applied to others; inputs of the families
+# ALIKE vary as little as plain ones
 UNEVEN_FACTOR, MOVED_FACTOR = 4.0, 2.0
+MOST_RELIEF = 1e30  # single precision must hold a limit
+ALIKE = ("moved", "sparse", "clustered", "moved parameters")
 # The limits of a named set apply to other draws unchanged if an output has at least this many
 # elements, each with its own likelihood; k is then limited to this multiple of the framework's
 # error (in 16 bits, the errors of 128 losses differ by a tenth).
@@ -64,15 +66,15 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
 
 
 def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
-    """Return the allowances for other draws of a family of timed sets, from one draw of it and, for
-    uneven families, from the plain draws."""
+    """Return the allowances for other draws of a family of timed sets, or in other states of the
+    parameters of this kind, from one draw of it and, for uneven families, from the plain draws."""
     outputs = zip(pool.allowances, input_set.allowances, input_set.expected, strict=True)
     if input_set.family == NAMED:
         return [
             tolerance.widen(allowance, 1.0 if expected.numel() >= MANY_NAMED else UNEVEN_FACTOR)
             for _, allowance, expected in outputs
         ]
-    factor = MOVED_FACTOR if input_set.family == MOVED else UNEVEN_FACTOR
+    factor = MOVED_FACTOR if input_set.family in ALIKE else UNEVEN_FACTOR
     return [
         tolerance.widen(tolerance.envelope(plain, allowance), factor)
         for plain, allowance, _ in outputs
@@ -117,19 +119,20 @@ def _growth(terms: int, family: str) -> float:
     the oracle's floor.
 
     With few, equal or nearly equal values, or many next to a large one, rounding errors repeat
-    instead of cancelling and grow with K, not with its root. Scaled values saturate functions: of 1
-    - tanh(x)^2 little is left, but all of its rounding error (1 of 27 draws of an honest gate was
-    refused). Uneven values do so much more: where two large terms nearly cancel before such a
-    function, the result has their rounding errors (1 in 200 draws of a plain LSTM step was refused;
-    now none of 2,400, which used up to a third of the limits). Where a named value is close to the
-    sum that it is subtracted from, the rounding errors of both are large compared with the
-    difference. Sums of shifted values are off in proportion to the shift (a single pass for mean
-    and variance in proportion to its square, which is detected)."""
+    instead of cancelling and grow with K, not with its root. Of sparse values few count. Scaled
+    values saturate functions: of 1 - tanh(x)^2 little is left, but all of its rounding error (1 of
+    27 draws of an honest gate was refused). Uneven values do so much more: where two large terms
+    nearly cancel before such a function, the result has their rounding errors (1 in 200 draws of a
+    plain LSTM step was refused; now none of 2,400, which used up to a third of the limits). Where a
+    named value is close to the sum that it is subtracted from, the rounding errors of both are
+    large compared with the difference. Sums of shifted values are off in proportion to the shift (a
+    single pass for mean and variance in proportion to its square, which is detected)."""
     repeated = max(1.0, terms**0.5 / 2)
     growths = {
         "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
-        "moved": 4.0, "grown": 4.0,
+        "moved": 4.0, "grown": 4.0, "clustered": 4.0, "moved parameters": 4.0,
         "uneven": max(64.0, repeated), "named": max(64.0, repeated),
+        "uneven parameters": max(64.0, repeated), "sparse": max(4.0, repeated / 16),
     }  # fmt: skip
     return float(growths.get(family, repeated))
 
@@ -149,6 +152,6 @@ def _reliefs(pool: CasePool, input_set: InputSet) -> list[float]:
         return [1.0] * len(input_set.expected)
     plain = pool.checking[0][1].expected
     return [
-        max(1.0, distance.rms(a) / max(distance.rms(b), 1e-300))
+        min(MOST_RELIEF, max(1.0, distance.rms(a) / (distance.rms(b) or 1.0)))
         for a, b in zip(plain, input_set.expected, strict=True)
     ]

@@ -20,6 +20,8 @@ BEFORE = {
     "rotation": torch.randn(8, dtype=torch.complex64, generator=torch.Generator().manual_seed(2)),
     "order": torch.tensor([3, 1, 2, 0]),
     "table": torch.arange(9),
+    "causal": torch.ones(6, 6, dtype=torch.bool).tril(),
+    "levels": torch.linspace(-1, 1, 9),
     "half": torch.randn(16, generator=torch.Generator().manual_seed(3)).half(),
 }
 
@@ -38,6 +40,7 @@ def test_a_state_keeps_forms_and_what_must_stay(kind: Kind) -> None:
             assert torch.equal(torch.isfinite(value), torch.isfinite(before))
             assert (name == "table") == torch.equal(value, before) or name == "order"
         values = found(kind)
+        assert bool((values["levels"].diff() >= 0).all())
         assert values["running_var"].min() > 0
         assert sorted(values["order"].tolist()) == [0, 1, 2, 3]
 
@@ -79,3 +82,12 @@ def test_changed_values_stay_near_and_grown_ones_do_not() -> None:
 def test_of_partly_grown_ones_some_stay_near() -> None:
     grown = [found("partly grown")["gamma"].abs().max() > 0.1 for _ in range(60)]
     assert 5 < sum(grown) < 40
+
+
+def test_uneven_and_moved_ones_have_other_averages() -> None:
+    changed = float(found("changed")["weight"].abs().max())
+    assert float(found("raised")["weight"].abs().max()) > 5 * changed
+    assert float(found("uneven")["weight"].abs().max()) > 500 * changed
+    assert float(found("moved")["weight"].abs().max()) < 3 * changed
+    means = [float(found("moved")["weight"].mean(0).abs().max()) for _ in range(5)]
+    assert min(means) > 0.02
