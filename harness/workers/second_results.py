@@ -30,7 +30,7 @@ DOUBLE = ("float64", "complex128")
 LEAST = 4.0
 EPS = 2.0**-52  # how far inputs are moved, relative to themselves
 # by norm so many times as far: a factorization rounds more than once, and one draw of signs may be
-# a lucky one (without it, one opening in three refused an honest solver on uneven inputs)
+# a lucky one
 BY_NORM = 4.0
 _Call = Callable[[Any], list[Any]]
 
