@@ -22,13 +22,16 @@ from ..wire.nesting import map_tensors
 
 Kind = Literal["", "wide", "moved", "moved by norm"]
 """wide: without casts to narrower dtypes. moved: with each value moved by one rounding. moved by
-norm: by one rounding of the value plus the root mean square of its tensor, as the errors of sums
+norm: by a few roundings of the value plus the root mean square of its tensor, as the errors of sums
 are. "": none."""
 DOUBLE = ("float64", "complex128")
 # roundings of the output's dtype by which results without narrow casts must differ: one or two are
 # allowed for in any case
 LEAST = 4.0
 EPS = 2.0**-52  # how far inputs are moved, relative to themselves
+# by norm so many times as far: a factorization rounds more than once, and one draw of signs may be
+# a lucky one
+BY_NORM = 4.0
 _Call = Callable[[Any], list[Any]]
 
 
@@ -80,7 +83,7 @@ def _moved(kind: Kind, arguments: Any, seed: int) -> Any:
         up = torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.device)
         size = tensor.abs()
         if kind == "moved by norm" and tensor.numel():
-            size = size + size.square().mean().sqrt()
+            size = BY_NORM * (size + size.square().mean().sqrt())
         return tensor + EPS * (2.0 * up.double() - 1.0) * size
 
     return map_tensors(arguments, move)
