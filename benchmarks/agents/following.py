@@ -97,9 +97,14 @@ def _done(tree: Tree, ask: Ask, node: Node, source: Source, start: str) -> bool:
         return any(node.family == p.family and node.candidate != p.candidate for p in parents)
     if ask.role == "crossover":
         return all(_enough(own, [source(p)], missing=True, share=LIKE / 2) for p in parents)
-    if ask.role == "improve" and any(p.origin is not None for p in parents):
+    if ask.role == "improve" and any(_is_plain_start(tree, p) for p in parents):
         return all(node.candidate != p.candidate for p in parents)
     return _enough(own, [source(p) for p in parents], missing=True)
+
+
+def _is_plain_start(tree: Tree, node: Node) -> bool:
+    """Whether a node is a start, perhaps with other parameters."""
+    return any(member.origin is not None for member in tree.families[node.family])
 
 
 def _enough(own: str, others: list[str], *, missing: bool, share: float = LIKE) -> bool:
