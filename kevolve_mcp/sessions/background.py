@@ -20,7 +20,7 @@ from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import ProgressEvent
 
 from . import places, recording
-from .background_work import Setting, Start, next_work
+from .background_work import Setting, WaitingStart, next_work
 from .shared import Shared
 
 # before the first kernel, so that an author that answers at once need not wait for a worker to end
@@ -38,7 +38,7 @@ class Background:
         self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
         self._interrupted: set[str] = set()
         self._working: set[str] = set()
-        self._measuring: dict[str, Setting | Start] = {}
+        self._measuring: dict[str, Setting | WaitingStart] = {}
         self._first: dict[str, anyio.Event] = {}
         self._quiet = 0
         self._turn = anyio.Lock()

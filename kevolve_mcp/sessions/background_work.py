@@ -44,8 +44,8 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Start:
-    """A start. first: whether the session has no node yet."""
+class WaitingStart:
+    """A start that no author has taken. first: whether the session has no node yet."""
 
     parameters: SubmitParameters
     first: bool
@@ -78,7 +78,7 @@ class Start:
         await shared.thread(store.asks.release, p.session, p.ask, author=p.author)
 
 
-async def next_work(shared: Shared, session: str) -> Setting | Start | None:
+async def next_work(shared: Shared, session: str) -> Setting | WaitingStart | None:
     """Return the next kernel to evaluate for a session; None where nothing is left, or its share of
     the budget is spent, or the session is over."""
     state = await _state(shared, session)
@@ -140,7 +140,7 @@ def _starts_fit(state: _State) -> bool:
     return _fits(state, [n for n in state.tree.nodes if n.role == "start"], STARTS_SHARE)
 
 
-def _next_start(state: _State) -> Start | None:
+def _next_start(state: _State) -> WaitingStart | None:
     if not _starts_fit(state):
         return None
     taken = state.tree.answered() | {ask.seq for ask in state.demand.waiting}
@@ -152,7 +152,7 @@ def _next_start(state: _State) -> Start | None:
                 ask=ask.seq,
                 author=asking.holder(AUTHOR),
             )
-            return Start(parameters, first=not state.tree.nodes)
+            return WaitingStart(parameters, first=not state.tree.nodes)
     return None
 
 
