@@ -89,5 +89,12 @@ def test_uneven_and_moved_ones_have_other_averages() -> None:
     assert float(found("raised")["weight"].abs().max()) > 5 * changed
     assert float(found("uneven")["weight"].abs().max()) > 500 * changed
     assert float(found("moved")["weight"].abs().max()) < 3 * changed
-    means = [float(found("moved")["weight"].mean(0).abs().max()) for _ in range(5)]
-    assert min(means) > 0.02
+    # of 400 moved states none was below 0.17, of 200 changed ones none above 0.073
+    assert min(_largest_mean("moved") for _ in range(5)) > 0.12
+    assert max(_largest_mean("changed") for _ in range(5)) < 0.12
+
+
+def _largest_mean(kind: Kind) -> float:
+    """The largest average of a slice of the weight along either axis."""
+    weight = found(kind)["weight"]
+    return max(float(weight.mean(axis).abs().max()) for axis in (0, 1))
