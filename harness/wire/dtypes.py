@@ -51,8 +51,12 @@ def comparable(tensor: Any) -> Any:
     bits in single precision, unsigned integers and exponents as integers with the same bytes. Other
     tensors are returned unchanged."""
     tensor = as_integers(tensor)
-    narrow = tensor.is_floating_point() and tensor.element_size() < 2
-    return tensor.float() if narrow else tensor
+    return tensor.float() if is_float8(tensor) else tensor
+
+
+def is_float8(tensor: Any) -> bool:
+    """Return whether a tensor holds floating values of 8 bits."""
+    return bool(tensor.is_floating_point() and tensor.element_size() == 1)
 
 
 def as_integers(tensor: Any) -> Any:

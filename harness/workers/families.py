@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..wire.dtypes import is_float8
 from ..wire.nesting import replace_tensors, tensors_of
 from .discrete_values import (
     CLUSTERED,
@@ -25,7 +26,7 @@ from .discrete_values import (
     may_be_sparse,
 )
 from .family_values import FLOATING, pick
-from .value_order import is_float8, sort_like, sorted_axes
+from .value_order import sort_like, sorted_axes
 
 _WIDE = ("float64", "float32", "bfloat16", "float16")
 _INDICES = ("int64", "int32", "int16", "uint8")

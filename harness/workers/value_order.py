@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..wire import dtypes
+
 # values that are all different by chance with a probability of at most exp(-MEANT) are so on
 # purpose
 MEANT = 8.0
@@ -41,7 +43,7 @@ def sort_like(values: Any, axes: list[tuple[int, bool]]) -> Any:
     """Return the values sorted along these axes. Sorting along another axis leaves slices that are
     sorted in order. 8-bit floats cannot be sorted as such."""
     for axis, descending in axes:
-        wide = values.float() if is_float8(values) else values
+        wide = values.float() if dtypes.is_float8(values) else values
         values = wide.sort(axis, descending=descending).values.to(values.dtype)
     return values
 
@@ -77,18 +79,13 @@ def mix(values: Any, unique: list[int], generator: Any) -> Any:
     return values
 
 
-def is_float8(values: Any) -> bool:
-    """Return whether the values are floating and have 8 bits."""
-    return bool(values.is_floating_point() and values.element_size() == 1)
-
-
 def _is_sorted(values: Any, axis: int, descending: bool) -> bool:
     def in_order(line: Any) -> bool:
         count = line.shape[axis] - 1
         first, then = line.narrow(axis, 0, count), line.narrow(axis, 1, count)
         return bool((first >= then if descending else first <= then).all())
 
-    values = values.float() if is_float8(values) else values
+    values = values.float() if dtypes.is_float8(values) else values
     return (
         in_order(_first_line(values, axis))
         and in_order(values)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # factors on limits that are derived from one draw and applied to others; inputs of the families
 # ALIKE vary as little as plain ones
 UNEVEN_FACTOR, MOVED_FACTOR = 4.0, 2.0
-MOST_RELIEF = 1e30  # single precision must hold a limit
 ALIKE = ("moved", "sparse", "clustered", "moved parameters")
+MOST_RELIEF = 1e30  # single precision must hold a limit
 # The limits of a named set apply to other draws unchanged if an output has at least this many
 # elements, each with its own likelihood; k is then limited to this multiple of the framework's
 # error (in 16 bits, the errors of 128 losses differ by a tenth).
