@@ -96,7 +96,8 @@ class Asking(UseCase):
             call = replace(
                 call, record=await shared.thread(store.sessions.set_budget, record.id, budget)
             )
-        await shared.background.first_start(record.id)
+        if not several:
+            await shared.background.first_start(record.id)
         async with shared.asking(record.id):
             batch = await _ask(call, count)
         if batch.asks:
@@ -307,12 +308,12 @@ def _free_abandoned(store: Store, session: str) -> None:
 
 async def _take_free(call: _Call, tree: Tree, taken: frozenset[str]) -> Ask | None:
     """An ask that nobody holds, is answering or has put aside; None without one, or where the
-    budget is reserved. An author that can build on something leaves starts to the server."""
+    budget is reserved. An author that can build on something leaves starts to the server, which
+    evaluates them while it writes."""
     demand = await call.shared.thread(call.store.sessions.demand, call.record.id)
     aside = frozenset(a.seq for a in tree.asks if put_aside(tree, a))
-    if call.shared.background.takes_starts(call.record.id) and any(
-        not n.failed for n in tree.nodes
-    ):
+    left_to_server = not call.whole or call.shared.background.takes_starts(call.record.id)
+    if left_to_server and any(not n.failed for n in tree.nodes):
         aside |= {a.seq for a in tree.asks if a.role == "start"}
     waiting = [a for a in demand.waiting if a.seq not in aside]
     if _room(call, demand, waiting, taken) == 0:

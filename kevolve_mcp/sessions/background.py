@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,7 +27,20 @@ from .shared import Shared
 # before the first kernel, so that an author that answers at once need not wait for a worker to end
 PAUSE_S = 2.0
 START_S = 45.0  # the longest that an author waits for the first start
+# other measurements come first, and a job that has just ended may still count as running
+ATTEMPTS, RETRY_S = 10, 0.1
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The work for one session. begun: the pause is over. first: the first kernel is
+    evaluated, or there is none. over: its processes are dead."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    first: anyio.Event = field(default_factory=anyio.Event)
+    over: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Background:
@@ -35,11 +49,9 @@ class Background:
 
     def __init__(self, shared: Shared, group: TaskGroup, *, looks_only: bool) -> None:
         self._shared, self._group, self._looks_only = shared, group, looks_only
-        self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
+        self._running: dict[str, _Run] = {}
         self._interrupted: set[str] = set()
-        self._working: set[str] = set()
         self._measuring: dict[str, Setting | WaitingStart] = {}
-        self._first: dict[str, anyio.Event] = {}
         self._quiet = 0
         self._turn = anyio.Lock()
 
@@ -50,19 +62,29 @@ class Background:
 
     def takes_starts(self, session: str) -> bool:
         """Return whether the session's starts are evaluated here, so that no author has to."""
-        return session in self._working
+        run = self._running.get(session)
+        return run is not None and run.begun.is_set()
 
     async def first_start(self, session: str) -> None:
-        """Wait while the first kernel of a session is a start that is being evaluated, but no
-        longer than START_S: what its author should write follows from it."""
-        if session in self._first:
-            with anyio.move_on_after(START_S):
-                await self._first[session].wait()
+        """Evaluate a start if the session has no kernel yet, and return when it is a node, but
+        after START_S at the latest: what its author should write follows from it."""
+        if self._looks_only:
+            return
+        with anyio.move_on_after(START_S):
+            for attempt in range(ATTEMPTS):
+                await anyio.sleep(RETRY_S if attempt else 0)
+                work = self._measuring.get(session) or await next_work(self._shared, session)
+                if work is None or not work.first:
+                    return
+                self.wake(session)
+                run = self._running[session]
+                run.begun.set()
+                await run.first.wait()
 
     def wake(self, session: str) -> None:
         """Begin, since the author of this session is writing. Returns at once."""
         if session and not self._looks_only and session not in self._running:
-            self._running[session] = anyio.CancelScope(), anyio.Event()
+            self._running[session] = _Run()
             self._group.start_soon(self._run, session)
 
     def resume(self, session: str) -> None:
@@ -76,11 +98,11 @@ class Background:
         """Stop for the session, or for all sessions, until the next `wake`; return when its
         processes are dead."""
         self._interrupted -= {session} if session else self._interrupted
-        some = [entry for name, entry in self._running.items() if session in ("", name)]
-        for scope, _ in some:
-            scope.cancel()
-        for _, over in some:
-            await over.wait()
+        some = [run for name, run in self._running.items() if session in ("", name)]
+        for run in some:
+            run.scope.cancel()
+        for run in some:
+            await run.over.wait()
 
     @asynccontextmanager
     async def quiet(self) -> AsyncIterator[None]:
@@ -98,22 +120,23 @@ class Background:
                 self.resume("")
 
     async def _run(self, session: str) -> None:
-        scope, over = self._running[session]
+        run = self._running[session]
         try:
-            with scope:
-                await anyio.sleep(PAUSE_S)
-                self._working.add(session)
+            with run.scope:
+                with anyio.move_on_after(PAUSE_S):
+                    await run.begun.wait()
+                run.begun.set()
                 while await self._step(session):
-                    pass
+                    run.first.set()
         except KEvolveError as error:
             log.info("work on %s while its author writes pauses: %s", session, error)
         # the service must go on, whatever the error
         except Exception:
             log.exception("work on %s while its author writes failed", session)
         finally:
-            self._working.discard(session)
             del self._running[session]
-            over.set()
+            run.first.set()
+            run.over.set()
 
     async def _step(self, session: str) -> bool:
         """Evaluate one kernel as a node; False if none is left, or other work comes first."""
@@ -132,8 +155,6 @@ class Background:
                 if not await work.claim(shared):
                     return False
                 self._measuring[session] = work
-                if work.first:
-                    self._first[session] = anyio.Event()
             try:
                 await recording.record(shared, place, work.parameters, _silent)
             except BaseException:
@@ -142,8 +163,6 @@ class Background:
                 raise
             finally:
                 del self._measuring[session]
-                if (first := self._first.pop(session, None)) is not None:
-                    first.set()
         return True
 
     async def _busy(self, session: str) -> bool:

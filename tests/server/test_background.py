@@ -323,7 +323,7 @@ async def test_starts_leave_half_of_the_budget_to_authors(client: Client) -> Non
     assert [ask["context"]["role"] for ask in answer["asks"]] == ["start"]
 
 
-async def test_a_start_that_a_dying_server_evaluated_is_free_again(
+async def test_a_start_that_a_dying_server_evaluated_is_evaluated_by_the_next(
     executor: FakeExecutor, tmp_path: Path
 ) -> None:
     async with Client(make_server(tmp_path, executor)) as client:
@@ -333,7 +333,32 @@ async def test_a_start_that_a_dying_server_evaluated_is_free_again(
     assert executor.cancelled
     async with Client(make_server(tmp_path, FakeExecutor())) as client:
         answer = data(await client.call_tool("session_next", {"session_id": session}))
-        assert [ask["context"]["role"] for ask in answer["asks"]] == ["start"]
+        assert [ask["context"]["role"] for ask in answer["asks"]] == ["improve"]
+        assert [n["role"] for n in await nodes(client, session)] == ["start"]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+async def test_an_author_that_asks_at_once_gets_no_start_to_submit(
+    client: Client, monkeypatch: pytest.MonkeyPatch, fresh: bool
+) -> None:
+    """Those of a driver work side by side, and have nothing to read: they take starts."""
+    monkeypatch.setattr(background, "PAUSE_S", 30.0)
+    session = await open_session(client, start_source=kernel(1.2))
+    await client.call_tool("kernel_check", {"session_id": session, "source": kernel(1.5)})
+    asked = {"session_id": session, "fresh": fresh}
+    answer = data(await client.call_tool("session_next", asked))
+    expected = "start" if fresh else "improve"
+    assert [ask["context"]["role"] for ask in answer["asks"]] == [expected]
+
+
+async def test_an_author_that_has_a_correct_kernel_gets_no_start_to_submit(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "PAUSE_S", 30.0)
+    session = await open_session(client, start_source=kernel(1.2))
+    await submit(client, session, kernel(1.5))
+    answer = data(await client.call_tool("session_next", {"session_id": session}))
+    assert [ask["context"]["role"] for ask in answer["asks"]] == ["improve"]
 
 
 async def test_what_is_far_behind_wrong_or_fixed_is_not_tuned(client: Client) -> None:

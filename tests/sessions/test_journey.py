@@ -38,7 +38,7 @@ async def test_the_whole_journey(bench: Bench) -> None:
         assert (job.result.session.task, job.result.session.waiting_starts) == ("scale", 1)
         assert job.result.session.cases[0].baselines_us == {"eager": 120.0, "compile": 100.0}
 
-        ask = (await service.next(job.session_id)).asks[0].context
+        ask = (await service.next(job.session_id, fresh=True)).asks[0].context
         assert (ask.role, ask.start is not None and ask.start.origin) == ("start", "user file")
         first = result(
             await finished(
@@ -208,7 +208,7 @@ async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench
         other = await opened(
             service, SessionSpec(bench.task(TASK.replace("scale", "rescale"), "rescale.py"))
         )
-        ask = (await service.next(other)).asks[0].context
+        ask = (await service.next(other, fresh=True)).asks[0].context
         assert ask.start is not None
         assert ask.start.origin == "task: scale"
         assert "speedup=1.9" in ask.start.source
