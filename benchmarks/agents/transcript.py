@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from typing import Any
 class Call:
     """at: seconds from the run's beginning to the request. seconds: until its answer. text: as a
     model reads it. data: the structured content. error: its code, "" where there is none;
-    "protocol" where the message itself was refused, "unanswered" where nothing came back."""
+    "protocol" where the message itself was refused, "unanswered" where nothing came back. first:
+    whether this answer holds the run's first ask."""
 
     at: float
     seconds: float
@@ -22,6 +23,7 @@ class Call:
     text: str = ""
     data: dict[str, Any] = field(default_factory=dict)
     error: str = ""
+    first: bool = False
 
     @property
     def kind(self) -> str:
@@ -40,7 +42,7 @@ class Call:
             return "ended"
         if asks[0].get("repeated") or self.arguments.get("ask_id"):
             return "again"
-        return "first" if asks[0]["context"]["id"] == "a1" else "later"
+        return "first" if self.first else "later"
 
     @property
     def evaluated(self) -> dict[str, Any]:
@@ -52,7 +54,9 @@ class Call:
 def read(path: Path, began: float) -> tuple[Call, ...]:
     """In the order of the requests. began: of the run, seconds of the epoch. A run without the
     server has no calls."""
-    return tuple(sorted(_calls(path, began), key=lambda call: call.at)) if path.exists() else ()
+    calls = sorted(_calls(path, began), key=lambda call: call.at) if path.exists() else []
+    first = next((i for i, call in enumerate(calls) if call.data.get("asks")), None)
+    return tuple(replace(call, first=i == first) for i, call in enumerate(calls))
 
 
 def _calls(path: Path, began: float) -> Iterator[Call]:
