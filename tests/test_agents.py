@@ -43,13 +43,13 @@ def test_the_scripted_client_leaves_a_record(tmp_path: Path) -> None:
     assert found["calls"]["session_open"] == found["calls"]["session_finish"] == 1
     asks = found["asks"]
     assert asks["given"] - asks["open"] == asks["answered"] == asks["followed"] >= 4
-    assert {row["role"] for row in asks["each"]} >= {"start", "improve"}
+    assert "improve" in {row["role"] for row in asks["each"]}
     assert found["calls"]["kernel_submit"] == asks["answered"]
     figures = [figure for _, figure in found["curve"]]
     assert figures == sorted(figures)
     assert 0 < found["time_to_95_s"] <= found["seconds"]
     assert found["shown"]["session_next: first"]["tokens"] > 100
-    assert found["steps"]["compared"] == asks["answered"] - 1
+    assert found["steps"]["compared"] == asks["answered"]
 
     # the kernels that led are in the home, the one that the session ended with is the last
     leaders = judge.leaders(folder, agreed)
