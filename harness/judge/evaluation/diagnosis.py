@@ -13,11 +13,19 @@ NEAR, BOUND = 0.75, 0.4  # shares of a ceiling that count as reached, and as lim
 # cost of a minor fault (measured: 0.1-0.25 us on several machines)
 FAULT_US = 0.1
 LAUNCH_US = 5.0
+NOTED_FLOOR = 0.2  # share of a call's time above which that of an empty call is mentioned
 WARMER = 0.8  # share of a call's time below which the time with warm caches is mentioned
 ISSUED = 0.8  # share of a call's time that issuing takes if the host limits it
 # shares of own kernels in a call below which the rest is mentioned, and is the first suspect
 NOTED_SHARE, LOW_SHARE = 0.85, 0.5
 AROUND = "what is around the kernels does, most of all where caches are cold"
+# the parts of a call's time that neither bytes nor operations explain, and what they tell
+EMPTY_CALL = "the evaluator's own part, which both sides' figures include, so little can be gained"
+COLD = (
+    "data, pages and code that are not in the caches: touch fewer lines and pages, prefetch, keep "
+    "what runs short"
+)
+WARM = "instructions, dependencies or extra passes"
 
 
 @dataclass(frozen=True)
@@ -116,9 +124,15 @@ def _bound(m: MeasuredCase, ceilings: Ceilings) -> Signal:
         return Signal("launch_bound", f"{text}; the overhead of the call dominates", evidence)
     if max(memory, compute) >= NEAR:
         return Signal("near_roofline", text, evidence)
-    if memory >= BOUND and memory >= compute:
+    # an empty call moves nothing and computes nothing
+    empty = min(m.result.nothing_us or 0.0, latency)
+    limiting = BOUND * (latency - empty) / latency
+    if empty > NOTED_FLOOR * latency:
+        text += f"; an empty call takes {empty:.1f} us of it"
+        evidence["empty_call_us"] = empty
+    if memory >= limiting and memory >= compute:
         return Signal("memory_bound", text, evidence)
-    if compute >= BOUND:
+    if compute >= limiting:
         return Signal("compute_bound", text, evidence)
     # metered with recording of the framework's calls, so it only tells where to look
     issued = (m.result.launch_us or 0.0) > ISSUED * latency  # a device may hide the issuing time
@@ -126,9 +140,20 @@ def _bound(m: MeasuredCase, ceilings: Ceilings) -> Signal:
         return Signal("launch_bound", f"{text}; neither explains the time: {AROUND}", evidence)
     return Signal(
         "latency_bound",
-        f"{text}; neither explains the time: instructions, dependencies or extra passes do",
+        f"{text}; neither explains the time: {_unexplained(m.result, latency, empty)}",
         evidence,
     )
+
+
+def _unexplained(result: CaseResult, latency: float, empty: float) -> str:
+    """What takes the time of a call that neither bytes nor operations explain: its largest part.
+    Without a time with warm caches only instructions can be named."""
+    if not result.warm_us:
+        return f"{WARM} do"
+    warm = min(result.warm_us, latency - empty)
+    parts = {EMPTY_CALL: empty, COLD: latency - empty - warm, WARM: warm}
+    what, part = max(parts.items(), key=lambda each: each[1])
+    return f"the largest part, {part:.1f} us, is {what}"
 
 
 def _memory_habits(m: MeasuredCase) -> list[Signal]:

@@ -48,6 +48,29 @@ def test_what_is_around_the_kernels_is_named_where_they_take_little(
 
 
 @pytest.mark.parametrize(
+    ("nothing_us", "warm_us", "name", "words"),
+    [
+        (None, None, "latency_bound", "neither explains the time: instructions"),
+        (10.0, 50.0, "latency_bound", "the largest part, 140.0 us, is data, pages and code"),
+        (20.0, 150.0, "latency_bound", "the largest part, 150.0 us, is instructions"),
+        # without an empty call's time, the bytes take a fifth of the rest, or two fifths and more
+        (90.0, 60.0, "latency_bound", "the largest part, 90.0 us, is the evaluator's own part"),
+        (176.0, 10.0, "memory_bound", "; an empty call takes 176.0 us of it"),
+    ],
+)
+def test_the_largest_part_of_a_time_that_nothing_explains_is_named(
+    nothing_us: float | None, warm_us: float | None, name: str, words: str
+) -> None:
+    result = CaseResult(
+        "usual", correct=True, latency_us=200.0, baselines={"eager": 400.0}, speedup=2.0,
+        interval=(1.9, 2.1), verdict="faster", nothing_us=nothing_us, warm_us=warm_us,
+    )  # fmt: skip
+    (found,) = diagnose([MeasuredCase(CASE, result, 100_000)], CEILINGS, ())
+    assert found.name == name
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
     ("written", "least_us", "where"),
     [
         (1 << 20, 2 * (1 << 20) / 15e3, "outputs in memory, streamed stores"),
