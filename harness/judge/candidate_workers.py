@@ -66,29 +66,31 @@ def start_worker(
                 worker,
                 lambda: worker.ask("device", seconds=LOAD_SECONDS, **context.place.device),
             )
-        if not poison:
+        count, moved = len(cores) or 1, pinned if poison else ()
+        if poison:  # a text that asks for its processors gets the same answer everywhere
+            _set_threads(context, worker, count, moved)
+        else:
             worker.note_base()
         context.guard(
             "loading",
             worker,
             lambda: _load(worker, fds, poison),
         )
-        context.guard(
-            "loading",
-            worker,
-            lambda: worker.ask(
-                "threads",
-                seconds=LOAD_SECONDS,
-                count=len(cores) or 1,
-                cpus=pinned if poison else (),
-            ),
-        )
+        _set_threads(context, worker, count, moved)  # again: it may have changed both
         return worker
     except BaseException:
         worker.close()
         raise
     finally:
         os.close(source)
+
+
+def _set_threads(context: StageContext, worker: Worker, count: int, cpus: Sequence[int]) -> None:
+    context.guard(
+        "loading",
+        worker,
+        lambda: worker.ask("threads", seconds=LOAD_SECONDS, count=count, cpus=cpus),
+    )
 
 
 def _load(worker: Worker, fds: list[int], poison: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -21,6 +22,10 @@ ALLOCATION = {
 # them over its own threads (distance.py), and a waiting thread must not spin during timing.
 JUDGE_ENVIRONMENT = {**ALLOCATION, "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"}
 
+
+# Candidates may order builds whose flags come from a set: its order must be the same in all
+# processes of an evaluation.
+HASH_SEED = str(random.SystemRandom().randrange(1, 1 << 32))
 
 # The GPUs that a process sees: judge and workers must number them in the same way.
 DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
@@ -39,6 +44,7 @@ def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[s
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": str(threads),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "PYTHONHASHSEED": HASH_SEED,
     }
     shown = {name: os.environ[name] for name in DEVICE_CHOICE if name in os.environ}
     return {**values, **shown, **(ALLOCATION if allocation else {})}
@@ -49,15 +55,18 @@ def harness_root() -> str:
     return str(Path(__file__).resolve().parents[2])
 
 
-def python_command(module: str, function: str, *arguments: object) -> list[str]:
+def python_command(
+    module: str, function: str, *arguments: object, scrubbed: bool = False
+) -> list[str]:
     """Return a command that runs one of the evaluator's functions in Python's isolated mode,
-    independently of the current folder."""
+    independently of the current folder. scrubbed: it gets a scrubbed_environment, whose variables
+    for Python count."""
     call = f"{function}({', '.join(map(repr, arguments))})"
     code = (
-        f"import sys; sys.path.insert(0, {harness_root()!r}); from {module} import "
-        f"{function.split('.')[0]}; {call}"
+        f"import sys; sys.path[:] = [{harness_root()!r}, *filter(None, sys.path)]; "
+        f"from {module} import {function.split('.')[0]}; {call}"
     )
-    return [sys.executable, "-I", "-c", code]
+    return [sys.executable, "-s" if scrubbed else "-I", "-c", code]
 
 
 def evaluator_digest(folder: Path) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import resource
 import tempfile
@@ -28,7 +29,10 @@ ETC = (
     "/etc/localtime",
     "/etc/OpenCL",
 )
+_CPUINFO = "/proc/cpuinfo"
 _PROCESSORS = "/sys/devices/system/cpu"
+# of it, the folders with counters of the whole machine
+_COUNTED = ("cpuidle", "cpufreq", "cpu[0-9]*/cpuidle", "cpu[0-9]*/cpufreq")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -59,10 +63,8 @@ class Confinement:
     @property
     def bare(self) -> bool:
         """Whether it sees only the parts of /proc and /sys that CPU kernels need. Without a device
-        no driver needs more, and machine-wide counters could carry messages to a later process.
-        A compiler can include any file it can read in its messages, so the same holds for it,
-        except on Arm, where it must read /proc/cpuinfo."""
-        return not self.devices and (not self.tools or os.uname().machine == "x86_64")
+        no driver needs more, and machine-wide counters could carry messages to a later process."""
+        return not self.devices
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
@@ -77,7 +79,7 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     # if the machine runs out of memory, the kernel ends these processes before their judge
     with contextlib.suppress(OSError):
         _put("/proc/self/oom_score_adj", "1000")
-    root = os.geteuid() == 0
+    root, held, processor = os.geteuid() == 0, _address_space(), _processor(rules)
     if rules.level == "namespaces":
         _new_namespaces(root, rules.user)
         _build_root(rules)
@@ -92,10 +94,12 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     syscalls.set_dumpable(False)
     _fork_worker(rules, status_fd, namespace=rules.level == "namespaces")
     syscalls.die_with_parent()
+    if rules.tools and rules.level == "namespaces":
+        _hide_processes(processor)
     _close_all_but(keep)
     os.environ.update(TMPDIR=os.getcwd(), HOME=os.getcwd())
     tempfile.tempdir = None  # forget the folder found before
-    _restrict(rules, drop_user=root and rules.level == "namespaces")
+    _restrict(rules, held, drop_user=root and rules.level == "namespaces")
 
 
 def _new_namespaces(root: bool, user: int) -> None:
@@ -134,6 +138,11 @@ def _build_root(rules: Confinement) -> None:
         syscalls.mount("tmpfs", scratch, "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
     for path in without_nested((*_system(rules), *ETC, *rules.readable)):
         _bind(path)
+    if rules.bare and not rules.tools:
+        for folder in _COUNTED:
+            for path in glob.glob(f"/new{_PROCESSORS}/{folder}"):
+                if not os.path.islink(path):
+                    syscalls.mount("tmpfs", path, "tmpfs", plain | syscalls.MS_RDONLY, "size=4k")
     for name in (*(f"/dev/{d}" for d in _DEVICES), *rules.devices):
         _bind(name, read_only=False)
     os.makedirs("/new/proc", exist_ok=True)
@@ -141,7 +150,29 @@ def _build_root(rules: Confinement) -> None:
     _put("/new/etc/passwd", f"kernel:x:{rules.user}:{rules.user}::/tmp:/bin/sh\n")
 
 
+def _processor(rules: Confinement) -> str:
+    """Return the text in which a compiler looks for the processor, "" where it needs none."""
+    if not rules.tools or os.uname().machine == "x86_64":
+        return ""
+    with open(_CPUINFO) as file:
+        return file.read()
+
+
+def _hide_processes(text: str) -> None:
+    """Take /proc away from this process, but not from the one that watches it. text: of the file
+    that describes the processor, which stays."""
+    syscalls.unshare(syscalls.CLONE_NEWNS)
+    syscalls.detach("/proc")
+    if text:
+        _put(_CPUINFO, text)
+
+
 def _system(rules: Confinement) -> list[str]:
+    """Return what is readable of the system. A compiler can quote in its messages any file that it
+    can read, even the clock in /proc/self/sched: it sees nothing of /proc and /sys, but on Arm the
+    file in which it looks for the processor."""
+    if rules.tools:
+        return [path for path in SYSTEM if path != "/sys"]
     return [_PROCESSORS if path == "/sys" and rules.bare else path for path in SYSTEM]
 
 
@@ -213,7 +244,8 @@ def _fork_worker(rules: Confinement, status_fd: int, *, namespace: bool) -> None
     watcher.watch(worker, status_fd, resident_bytes=rules.resident_bytes, namespace=namespace)
 
 
-def _restrict(rules: Confinement, *, drop_user: bool) -> None:
+def _restrict(rules: Confinement, held: int, *, drop_user: bool) -> None:
+    """held: bytes of address space that the process has already."""
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, rules.file_bytes),
@@ -227,7 +259,7 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
     if rules.bare:  # mmap can lock as well; a device's driver may need it
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
     if rules.memory_bytes:
-        limit = _address_space() + rules.memory_bytes
+        limit = held + rules.memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     if drop_user:
         os.setgroups([])
@@ -259,10 +291,9 @@ def _landlock(rules: Confinement) -> None:
         if syscalls.landlock_abi():
             syscalls.restrict_paths(["/"], ["/tmp", "/dev/shm", "/dev/null", *driver])
     else:
-        # a path rule cannot tell /proc/self from the rest of /proc, which compilers do not need
-        system = _system(rules) if rules.tools else SYSTEM
-        processes = [] if rules.tools and rules.bare else ["/proc"]
-        readable = [*system, *ETC, *rules.readable, *processes, "/dev", "/etc/passwd"]
+        # a path rule cannot tell /proc/self from the rest of /proc
+        system = [*_system(rules), _CPUINFO] if rules.tools else [*SYSTEM, "/proc"]
+        readable = [*system, *ETC, *rules.readable, "/dev", "/etc/passwd"]
         syscalls.restrict_paths(readable, [os.getcwd(), "/dev/null", *driver])
 
 

@@ -81,6 +81,7 @@ class ForkServer:
                         server_end.fileno(),
                         self._preload,
                         self._compiled,
+                        scrubbed=True,
                     ),
                 ],
                 pass_fds=[server_end.fileno()],
