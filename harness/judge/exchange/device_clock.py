@@ -38,10 +38,17 @@ def private_words() -> PrivateWords:
 
 
 def wait_until(
-    is_over: Callable[[], bool], worker: Worker, deadline: float, reply: frames.Reply | None = None
+    is_over: Callable[[], bool],
+    worker: Worker,
+    deadline: float,
+    reply: frames.Reply | None = None,
+    *,
+    deaf: bool = False,
 ) -> frames.Reply | None:
     """Wait until `is_over`, and return the worker's reply if it comes meanwhile. A reply does not
-    end the wait: the worker may be done before the judge's copy. Raises what Worker.wait raises."""
+    end the wait: the worker may be done before the judge's copy. deaf: read no message, since
+    handling one would delay the moment at which the end is noticed. Raises what Worker.wait
+    raises."""
     look = time.monotonic() + LOOK_S
     while not is_over():
         if (now := time.monotonic()) < look:
@@ -50,7 +57,7 @@ def wait_until(
         if now > deadline:
             worker.kill()
             raise WorkerTimeout
-        if reply is None:
+        if reply is None and not deaf:
             reply = worker.poll_reply()[0]
     return reply
 

@@ -213,14 +213,13 @@ class DeviceSlots(Slots):
             link.words.await_on(stream, DONE, link.number)
             copy(copies)
             last.record()
-        reply = device_clock.wait_until(
-            lambda: private.words[GO] == private.number, worker, deadline
+        device_clock.wait_until(
+            lambda: private.words[GO] == private.number, worker, deadline, deaf=True
         )
         began = time.perf_counter_ns()
         if copies is None:
-            copies = self._receive_copies(worker, link, key, calls, seconds, reply)
-            reply = None
-        link.closed = True
+            copies = self._receive_copies(worker, link, key, calls, seconds)
+        link.closed, reply = True, None
         try:
             if not is_announced:
                 reply = device_clock.wait_until(
@@ -272,11 +271,10 @@ class DeviceSlots(Slots):
         key: str,
         calls: int,
         seconds: float,
-        reply: frames.Reply | None = None,
     ) -> Copies:
         """Return the copies to make when the outputs are there; for empty calls as many bytes of a
-        filler. reply: the worker's report of the places, if it was received already."""
-        entries = worker.data(reply or worker.wait(frames.READY, seconds))
+        filler."""
+        entries = worker.data(worker.wait(frames.READY, seconds))
         self._reorderings = []
         if key:
             return self._plan_copies(link, entries, calls)
