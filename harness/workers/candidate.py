@@ -141,6 +141,17 @@ class CandidateHost(host.Host):
         """Copy the reference's parameters into the model."""
         modules.copy_state(self.prepared[key].state(), list(buffers.read(fds[0], layout)))
 
+    def on_state_places(self, fds: list[int], key: str, names: list[str]) -> list[int]:
+        """Return the addresses of these parameters and buffers, 0 for one that is not contiguous
+        host memory."""
+        tensors = self.prepared[key].state()
+        return [
+            tensors[name].data_ptr()
+            if tensors[name].is_contiguous() and tensors[name].device.type == "cpu"
+            else 0
+            for name in names
+        ]
+
     def on_left_state(self, fds: list[int], key: str, layout: Layout, names: list[str]) -> None:
         """Write the present values of these parameters and buffers, named as in the reference."""
         import torch

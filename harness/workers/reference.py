@@ -196,13 +196,20 @@ class ReferenceHost(host.Host):
         self._set_state(case, list(buffers.read(fds[0], layout)))
 
     def on_left_state(
-        self, fds: list[int], case: str, seed: int, family: str, names: list[str]
+        self,
+        fds: list[int],
+        case: str,
+        seeds: list[int],
+        families: list[str],
+        names: list[str],
     ) -> dict[str, Any]:
-        """Write these parameters and buffers as a call on the set of this seed leaves them.
-        Descriptors: a file for them in high precision, and one in the framework's own dtype."""
-        write, order = set_drawing.writers(fds, ()), SetOrder(case, seed, family, 0.0)
+        """Write these parameters and buffers as calls on the sets of these seeds and families leave
+        them, one after another. Descriptors: a file for them in high precision, and one in the
+        framework's own dtype."""
+        write = set_drawing.writers(fds, ())
+        orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
         return self.steps.run(  # type: ignore[no-any-return]
-            lambda: set_drawing.left_state(self.task, write, order, names)
+            lambda: set_drawing.left_state(self.task, write, orders, names)
         )
 
     def on_make_set(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ from .live_task import CALL, LiveCase, LiveTask, plain_values_text
 from .task_file import TaskProblem
 
 Write = Callable[..., None]  # layout, tensors, start in bytes
+KEPT = 8  # drawn sets that are kept while they are used again
 
 
 @dataclass(frozen=True)
@@ -142,32 +144,41 @@ def make_group_set(
 
 
 def left_state(
-    task: LiveTask, write: Sequence[Write], order: SetOrder, names: Sequence[str]
+    task: LiveTask, write: Sequence[Write], orders: Sequence[SetOrder], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Call the reference once on the inputs of a set, with its initial state, and write the
+    """Call the reference on the inputs of these sets, from its present state, and write the
     resulting values of these parameters and buffers: in high precision, then in the framework's own
     dtype. Returns the layouts of both."""
-    case = task.cases[order.case]
-    initial = list(case.initial_state.values())
+    case = task.cases[orders[0].case]
+    present = modules.state(case.model, case.initial_state)
+    start = [present[name].detach().clone() for name in case.initial_state]
+    repeated = {order for order, count in Counter(orders).items() if count > 1}
+    drawn: dict[SetOrder, Any] = {}
+
+    def inputs_of(order: SetOrder) -> Any:
+        if order in drawn:
+            return drawn[order]
+        sample = [*task.draw(case.spec, order.seed), *task.draw_upstream(case, order.seed + 2)]
+        inputs = placement.move(families.vary(sample, order.family, order.seed + 1), task.device)
+        if order in repeated and len(drawn) < KEPT:
+            drawn[order] = inputs
+        return inputs
+
     with task.all_threads():
-        inputs = families.vary(
-            [*task.draw(case.spec, order.seed), *task.draw_upstream(case, order.seed + 2)],
-            order.family,
-            order.seed + 1,
-        )
-        arguments = placement.move(inputs, task.device)
-        precise = high_precision.to_double(arguments) if case.doubled else arguments
         layouts = []
-        calls = (case.precise, precise), (case.model, arguments)
-        for put, (model, values) in zip(write, calls, strict=True):
-            case.set_state(initial)  # again: both may be the same model
+        for put, model in zip(write, (case.precise, case.model), strict=True):
+            case.set_state(start)  # again: both may be the same model
             call = model_calls.forward(model, case.upstream)
-            task.attempt(partial(call, values))
-            state = modules.state(model)
-            values = [state[name].detach().cpu().contiguous() for name in names]
-            layouts.append(plan_layout(values))
-            put(layouts[-1], values)
-        case.set_state(initial)
+            for order in orders:
+                inputs = inputs_of(order)
+                doubled = case.doubled and model is case.precise
+                values = high_precision.to_double(inputs) if doubled else inputs
+                task.attempt(partial(call, values))
+            state = modules.state(model, case.initial_state)
+            left = [state[name].detach().cpu().contiguous() for name in names]
+            layouts.append(plan_layout(left))
+            put(layouts[-1], left)
+        case.set_state(start)
     return {"expected": layouts[0], "framework": layouts[1]}
 
 

@@ -4,19 +4,16 @@ instances side by side, and one instance with the shapes of several cases."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from ...types import Case
-from ...wire import buffers, memory_files
-from ...wire.layouts import plan_layout
-from ..candidate_workers import LOAD_SECONDS, construct, prepare, set_state
+from ...wire import memory_files
+from .. import candidate_state
+from ..candidate_workers import construct, prepare, set_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
-from ..errors import Interfered
 from ..exchange import bursts
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
@@ -44,7 +41,12 @@ def check_state(check: CaseCheck) -> None:
     check.guard(doing, lambda: set_state(check.worker, pool, 0))
     check.run_burst([input_set], [0], doing)
     initial = drawer.initial_state(pool)
-    values = _left_state(check, {name: initial[name] for name in names}, doing)
+    values = check.guard(
+        doing,
+        lambda: candidate_state.ask(
+            check.worker, pool.name, {name: initial[name] for name in names}
+        ),
+    )
     for name in names:
         if name not in updated and not same_bits(values[name], initial[name]):
             _fail(check, f"a call changes {name}; the reference's call leaves it unchanged")
@@ -190,31 +192,6 @@ def _construction(pool: CasePool) -> str:
     buffers."""
     init = memory_files.read_all(pool.init_fd)
     return json.dumps([pool.describe["init"], pool.describe["state"], init.hex()])
-
-
-def _left_state(check: CaseCheck, initial: dict[str, Any], doing: str) -> dict[str, Any]:
-    """Return these parameters and buffers after the calls so far."""
-    layout = plan_layout(list(initial.values()))
-    fd = memory_files.create("left", int(layout["bytes"]))
-    try:
-        check.guard(
-            doing,
-            lambda: check.worker.ask(
-                "left_state",
-                [fd],
-                seconds=LOAD_SECONDS,
-                key=check.pool.name,
-                layout=layout,
-                names=list(initial),
-            ),
-        )
-        try:
-            memory_files.seal(fd)
-        except OSError as error:
-            raise Interfered("it keeps the file of its parameters open") from error
-        return dict(zip(initial, buffers.read(fd, layout), strict=True))
-    finally:
-        os.close(fd)
 
 
 def _fail(check: CaseCheck, text: str, finding: oracle.Finding | None = None) -> None:

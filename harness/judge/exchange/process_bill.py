@@ -15,7 +15,7 @@ class ProcessBill:
     it."""
 
     def __init__(self, worker: Worker) -> None:
-        self._worker, self.process = worker, _calling_process(worker)
+        self._worker, self.process = worker, calling_process(worker)
         # CPUCLOCK_SCHED of a process: include/linux/posix-timers_types.h of the kernel
         self._clock = (~self.process << 3) | 2
 
@@ -40,7 +40,7 @@ class ProcessBill:
         return sum(int(fields[1]) for fields in each if len(fields) > 1)
 
 
-def _calling_process(worker: Worker) -> int:
+def calling_process(worker: Worker) -> int:
     """Return the process that runs the calls: in a namespace the first child of its init, which
     starts no other."""
     pid = worker.pid

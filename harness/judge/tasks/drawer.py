@@ -239,9 +239,22 @@ class Drawer:
         """Return the parameters and buffers that the reference updates, as one call in the initial
         state on the first checking set leaves them. Raises WorkerFailed."""
         if not pool.left_state:
-            self.set_state(pool, 0)
-            pool.left_state = self._maker.left_state(pool, input_set)
+            pool.left_state = self.left_after(pool, 0, [input_set])
         return pool.left_state
+
+    def left_after(
+        self, pool: CasePool, state: int, sets: Sequence[InputSet]
+    ) -> dict[str, LeftValue]:
+        """Return the parameters and buffers that the reference updates, as calls on these sets
+        leave them that began in a state of the parameters. Raises WorkerFailed."""
+        before = pool.states.current
+        pool.states.current = None  # sets that were drawn since may have updated the reference
+        try:
+            self.set_state(pool, state)
+            return self._maker.left_state(pool, sets)
+        finally:
+            if before is not None:
+                self.set_state(pool, before)
 
     def unrecorded(self, pool: CasePool) -> CasePool | None:
         """Return a case with gradients as it is called where none are recorded, with checking sets:

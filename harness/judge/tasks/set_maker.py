@@ -134,9 +134,9 @@ class SetMaker:
         ]
         return Group(sets, expected, framework, alternatives)
 
-    def left_state(self, pool: CasePool, input_set: InputSet) -> dict[str, LeftValue]:
-        """Return the parameters and buffers that the reference updates, as a call on a set leaves
-        them."""
+    def left_state(self, pool: CasePool, sets: Sequence[InputSet]) -> dict[str, LeftValue]:
+        """Return the parameters and buffers that the reference updates, as calls on these sets, one
+        after another, leave them."""
         names = pool.updated
         size = int(pool.describe["state_layout"]["bytes"])
         fds = [memory_files.create(name, factor * size) for name, factor in _PRECISIONS.items()]
@@ -147,8 +147,8 @@ class SetMaker:
                     fds,
                     seconds=TASK_SECONDS,
                     case=pool.name,
-                    seed=input_set.seed,
-                    family=input_set.family,
+                    seeds=[each.seed for each in sets],
+                    families=[each.family for each in sets],
                     names=names,
                 )
             )

@@ -37,6 +37,7 @@ from .memory_use import MemoryUse
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne, Sides
 from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
+from .timed_state import TimedState
 
 PROCESSES = 3
 # limit on one side's calls in a block, after BURSTS bursts: a slow candidate needs no more
@@ -97,6 +98,9 @@ def time_process(
     for name in baselines:
         with _blame(name):
             sides.compile(name)
+    # on a device the candidate alone says where its tensors lie
+    watched = checked and pool.one_by_one and bool(pool.updated)
+    state = TimedState(pool, worker, task.drawer) if watched else None
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
@@ -113,14 +117,21 @@ def time_process(
             task.drawer if checked else None,
         )
         for half in pool.halves:
+            sides.calls_made = []
             if half.state:
                 # callers are started again afterwards: a worker in calls takes no commands
                 for name in ("", baselines[0]):
                     with _blame(name):
                         change(name, half.state)
             sides.half = half
+            if state is not None:
+                state.begin()
             with sides, turns(worker.root, task.baseline_worker.root) as turn:
                 rounds.run(half, turn, memory)
+                if state is not None:
+                    state.look()
+            if state is not None:
+                state.end(half.state, sides.calls_made)
         block.after = task.family.state(processes)
         memory.record(block, "", slots)
         for name in names if hot else ():
@@ -135,6 +146,8 @@ def time_process(
                 block.dispatch_us[name] = deciding
     with between_timings(lock, task.family, cancel):
         rounds.verify()
+        if state is not None:
+            state.verify()
     block.pairs = {name: list(zip(times_us[name], times_us[""], strict=True)) for name in baselines}
     return block
 

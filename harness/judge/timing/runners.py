@@ -85,6 +85,7 @@ class Sides(ABC):
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
+        self.calls_made: list[InputSet] = []  # the inputs of the candidate's calls, for the caller
         # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
@@ -229,6 +230,8 @@ class OneByOne(Sides):
         result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
+        if not name:
+            self.calls_made += [*before, *sets]
         outside_ns = max(result.measured_ns, result.elapsed_ns - result.wait_ns)
         return Burst(
             result.measured_ns,

@@ -24,15 +24,20 @@ PENDING_BYTES = 32 << 20  # the most timed outputs that wait to be verified
 
 
 class WrongWhenTimed(Exception):
-    """A timed output was wrong."""
+    """A timed output was wrong, or what else timed calls leave."""
 
-    def __init__(self, case: str, finding: oracle.Finding) -> None:
+    def __init__(
+        self,
+        case: str,
+        finding: oracle.Finding,
+        what: str = "an output of a timed call is wrong",
+    ) -> None:
         off = (
             f" (off by {finding.error:.2g} of its norm, {finding.limit:.2g} allowed)"
             if finding.limit
             else ""
         )
-        super().__init__(f"case {case}: an output of a timed call is wrong{off}: {finding.detail}")
+        super().__init__(f"case {case}: {what}{off}: {finding.detail}")
         self.case, self.finding = case, finding
 
 

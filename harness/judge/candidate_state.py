@@ -1,0 +1,65 @@
+"""Reads the parameters and buffers of a candidate's model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..wire import buffers, memory_files
+from ..wire.layouts import plan_layout
+from .candidate_workers import LOAD_SECONDS
+from .errors import Interfered
+from .exchange.process_bill import calling_process
+from .exchange.worker_outputs import read_memory
+from .processes.worker import Worker
+
+if TYPE_CHECKING:
+    import torch
+
+
+def ask(worker: Worker, key: str, like: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return present values as the process reports them. like: tensors of the same shapes, strides
+    and dtypes, by the reference's names."""
+    layout = plan_layout(list(like.values()))
+    fd = memory_files.create("left", int(layout["bytes"]))
+    try:
+        worker.ask(
+            "left_state", [fd], seconds=LOAD_SECONDS, key=key, layout=layout, names=list(like)
+        )
+        try:
+            memory_files.seal(fd)
+        except OSError as error:
+            raise Interfered("it keeps the file of its parameters open") from error
+        return dict(zip(like, buffers.read(fd, layout), strict=True))
+    finally:
+        os.close(fd)
+
+
+def places(worker: Worker, key: str, names: Sequence[str]) -> dict[str, int]:
+    """Return the addresses at which the process says that these lie; without those that are not
+    contiguous host memory."""
+    answer: Any = worker.data(
+        worker.ask("state_places", seconds=LOAD_SECONDS, key=key, names=list(names))
+    )
+    if not (
+        isinstance(answer, list)
+        and len(answer) == len(names)
+        and all(isinstance(each, int) and 0 <= each < 1 << 63 for each in answer)
+    ):
+        raise Interfered("it does not say where its parameters lie")
+    return {name: address for name, address in zip(names, answer, strict=True) if address}
+
+
+def read(worker: Worker, address: int, like: torch.Tensor) -> torch.Tensor | None:
+    """Return the contiguous tensor that lies at an address of the process, which is not asked: it
+    may be stopped. None if there is no memory any more."""
+    import torch
+
+    value = torch.empty_like(like).contiguous()
+    memory = memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+    try:
+        read_memory(calling_process(worker), [(address, memory)] if len(memory) else [])
+    except OSError:
+        return None
+    return value
