@@ -74,7 +74,7 @@ def start_worker(
         context.guard(
             "loading",
             worker,
-            lambda: _load(worker, fds, poison),
+            lambda: _load(worker, fds, poison=poison, forks=_may_fork(context)),
         )
         _set_threads(context, worker, count, moved)  # again: it may have changed both
         return worker
@@ -93,10 +93,15 @@ def _set_threads(context: StageContext, worker: Worker, count: int, cpus: Sequen
     )
 
 
-def _load(worker: Worker, fds: list[int], poison: bool) -> None:
+def _load(worker: Worker, fds: list[int], *, poison: bool, forks: bool) -> None:
     """Load the candidate. Most of this is compiling, which does not disturb timing."""
-    worker.send("load", fds, poison=poison)
+    worker.send("load", fds, poison=poison, forks=forks)
     worker.wait(frames.OK, LOAD_SECONDS)
+
+
+def _may_fork(context: StageContext) -> bool:
+    """Return whether timed workers may start processes."""
+    return context.place.mode == "compile" or context.task.family.FORKS
 
 
 def _timing_server(
@@ -104,9 +109,7 @@ def _timing_server(
 ) -> tuple[ForkServer, Confinement]:
     """Return the fork server and the confinement of a timed worker."""
     family = context.task.family
-    rules = replace(
-        _rules(context), cpus=pinned, forks=context.place.mode == "compile" or family.FORKS
-    )
+    rules = replace(_rules(context), cpus=pinned, forks=_may_fork(context))
     if context.place.mode != "execute":
         return context.place.server, rules
     return context.machine.task_server(family, context.task.text.folder, level=context.level), rules

@@ -37,6 +37,7 @@ _KINDS: dict[str, tuple[Status, str]] = {
     "syntax_error": ("invalid", "structure.syntax_error"),
     "constructor": ("invalid", "structure.constructor_mismatch"),
     "parameter_mismatch": ("invalid", "structure.parameter_mismatch"),
+    "library_call": ("invalid", "policy.library_calls"),
     "structure": ("incorrect", "wrong.structure"),
     "shape": ("incorrect", "wrong.shape"),
     "dtype": ("incorrect", "wrong.dtype"),

@@ -88,10 +88,13 @@ _DENIED_REQUESTS = {
     "getsockopt": ((55, 209), 2, (57, 71, 77)),  # SO_COOKIE, _NETNS_COOKIE, _PEERPIDFD
     "setsockopt": ((54, 208), 2, (76,)),  # SO_PASSPIDFD
 }
-# A process's own memory files: unmapped, or in transit through a socket, they cannot be attributed
-# to an owner. Only device drivers and compilers may create them. And moving pages to where others
-# lay: an output in memory that was used before counts as written in its call.
-_MEMORY_FILES = {"memfd_create": (319, 279), "mremap": (25, 216)}
+# A process's own memory files, and sockets, in which those that the judge sends can be in transit:
+# unmapped or there, they cannot be attributed to an owner. Only device drivers and compilers may
+# create them. And moving pages to where others lay: an output in memory that was used before counts
+# as written in its call.
+_MEMORY_FILES = {
+    "memfd_create": (319, 279), "mremap": (25, 216), "socket": (41, 198), "socketpair": (53, 199),
+}  # fmt: skip
 _STATX, _STATX_MNT_ID_UNIQUE = (332, 291), 0x4000
 _IOCTLS_OF_NAMESPACES = 0xB700
 _F_SETFL, _O_ASYNC = 4, 0o20000
@@ -127,8 +130,8 @@ def install(
     pinned: refuse also to change its set of processors. alone: it cannot name any other process.
     tools: allow it, as compilers need, to change metadata and cached pages of files and its own
     scheduling, to schedule signals to itself, and to read counters of the machine. forks: allow it
-    to start processes, not only threads. memory_files: allow it to create them and to move
-    pages."""
+    to start processes, not only threads. memory_files: allow it to create them, to move pages,
+    and to create sockets."""
     if MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {MACHINE}")
     program = _program(

@@ -52,28 +52,40 @@ def _resident(namespace: bool) -> int:
     private, libraries, mapped = 0, 0, 0
     files: dict[int, int] = {}
     for pid in pids:
-        with contextlib.suppress(OSError, ValueError, KeyError):  # the process may have ended
-            sizes = _status(pid)
-            private += sizes["RssAnon"]
-            libraries, mapped = max(libraries, sizes["RssFile"]), max(mapped, sizes["RssShmem"])
-            files.update(_memory_files(pid))
+        sizes: dict[str, int] = {}
+        # the first thread may have ended before the others, and each may have files of its own
+        for thread in _threads(pid):
+            with contextlib.suppress(OSError, ValueError):  # it may have ended meanwhile
+                sizes = sizes or _status(thread)
+                files.update(_memory_files(thread))
+        private += sizes.get("RssAnon", 0)
+        libraries = max(libraries, sizes.get("RssFile", 0))
+        mapped = max(mapped, sizes.get("RssShmem", 0))
     return private + libraries + max(mapped, sum(files.values()) + (_scratch() if namespace else 0))
 
 
-def _status(pid: int) -> dict[str, int]:
-    """Return the resident sizes of a process, in bytes by field."""
-    with open(f"/proc/{pid}/status") as file:
+def _threads(pid: int) -> list[str]:
+    """Return the folders of a process's threads."""
+    with contextlib.suppress(OSError):
+        return [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
+    return []
+
+
+def _status(thread: str) -> dict[str, int]:
+    """Return the resident sizes of a thread's process, in bytes by field; {} if the thread has
+    ended."""
+    with open(f"{thread}/status") as file:
         rows = (line.split() for line in file if line.startswith("Rss"))
         return {row[0].rstrip(":"): int(row[1]) << 10 for row in rows}
 
 
-def _memory_files(pid: int) -> dict[int, int]:
-    """Return the bytes of the memory files that a process has open, by inode; they count even if
+def _memory_files(thread: str) -> dict[int, int]:
+    """Return the bytes of the memory files that a thread has open, by inode; they count even if
     unmapped."""
     device, sizes = _memory_device(), {}
-    for fd in os.listdir(f"/proc/{pid}/fd"):
+    for fd in os.listdir(f"{thread}/fd"):
         with contextlib.suppress(OSError):  # closed meanwhile
-            about = os.stat(f"/proc/{pid}/fd/{fd}")
+            about = os.stat(f"{thread}/fd/{fd}")
             if about.st_dev == device:
                 sizes[about.st_ino] = about.st_blocks << 9
     return sizes

@@ -17,6 +17,7 @@ from ..wire import buffers, frames, launches, memory_files
 from ..wire.layouts import Layout, tensor_entries
 from . import (
     compile_cache,
+    framework_compiler,
     guarded_memory,
     host,
     memory_faults,
@@ -40,10 +41,11 @@ class CandidateHost(host.Host):
         super().__init__(sock, text_fd)
         self._instances: dict[str, Any] = {}  # models that several cases share, by name
 
-    def on_load(self, fds: list[int], poison: bool = False) -> None:
+    def on_load(self, fds: list[int], poison: bool = False, forks: bool = True) -> None:
         """Execute the candidate's text (first descriptor), with what it compiled earlier (second
         descriptor, if given). poison: fill memory from malloc with a pattern and watch launches of
-        the candidate's own kernels; such a worker verifies and is never timed."""
+        the candidate's own kernels; such a worker verifies and is never timed. forks: timed
+        processes may start others, which torch.compile needs."""
         native.use_builder(self._build)
         compile_cache.use_private_folders()
         if len(fds) > 1:
@@ -55,6 +57,8 @@ class CandidateHost(host.Host):
             self.guarded = True
             memory_faults.explain_faults()
             _fill_fresh(True)
+        if not forks:
+            framework_compiler.refuse()
         source = memory_files.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
         names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)

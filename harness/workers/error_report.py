@@ -9,7 +9,7 @@ import traceback
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure",
     "shape", "dtype", "out_of_memory", "native", "task", "compile", "unfit", "out_of_bounds",
-    "input_mutation",
+    "input_mutation", "library_call",
 )  # fmt: skip
 _FRAMEWORK = ("/harness/", "/triton/", "/torch/nn/modules/")  # folders whose frames do not help
 

@@ -35,6 +35,9 @@ from .worker import BuildHandler
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 MOST_ORDERS = 100  # orders of one process
+# bytes of all answers to one process together: each answer is a memory file of its own, which a
+# process can hold where its watcher does not count it (mapped and never read)
+MOST_HANDED_OUT = 256 << 20
 # the limit on all builds of an evaluation, as a multiple of the time for one: a candidate's
 # deadlines are extended while it waits for builds
 MOST_BUILDS = 10
@@ -124,14 +127,14 @@ class BuildService:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def desk(self) -> BuildHandler:
-        """Return a handler for the orders of one process, whose number is limited. The first
-        process is checked, or only compiles; later ones get only what it has ordered. After
-        `take_over` this applies to all processes."""
-        orders, fixed = 0, self._settled
+        """Return a handler for the orders of one process, whose number is limited, and so are the
+        bytes that it receives. The first process is checked, or only compiles; later ones get only
+        what it has ordered. After `take_over` this applies to all processes."""
+        orders, handed_out, fixed = 0, 0, self._settled
         self._settled = True
 
         def handle(request: Any) -> tuple[dict[str, Any], list[int], float]:
-            nonlocal orders
+            nonlocal orders, handed_out
             orders += 1
             if orders > MOST_ORDERS:
                 raise self._end_order(
@@ -141,6 +144,16 @@ class BuildService:
                 )
             before = self.spent_s
             answer, fds = self.handle(request, fixed=fixed)
+            handed_out += len(json.dumps(answer)) + sum(os.fstat(fd).st_size for fd in fds)
+            if handed_out > MOST_HANDED_OUT:
+                for fd in fds:
+                    os.close(fd)
+                raise self._end_order(
+                    f"the builds that one process ordered have more than "
+                    f"{MOST_HANDED_OUT >> 20} MiB together. Build each source once when the module "
+                    "is loaded, keep the results of load_cpp and load_cuda, and make tables when "
+                    "the module is loaded instead of compiling them in"
+                )
             return answer, fds, self.spent_s - before
 
         return handle

@@ -22,7 +22,7 @@ class TracerHost(candidate.CandidateHost):
         """Install the virtual device."""
         cuda_mapping.install(device, zero=True)
 
-    def on_load(self, fds: list[int], poison: bool = False) -> None:
+    def on_load(self, fds: list[int], poison: bool = False, forks: bool = True) -> None:
         """Load the candidate as in every worker, but record launches without executing them."""
         self._recorder = launches.LaunchRecorder(runs=False)
         native.observe_launches(self._recorder.note)

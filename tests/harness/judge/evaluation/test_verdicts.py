@@ -38,6 +38,11 @@ CASES = {
     # policy
     "framework helps": ("needs_review", "policy.library_calls",
                         *forward(f"y = torch.empty_like(x)\n{KERNEL}\nreturn y + 0")),
+    "compiled by the framework": ("invalid", "policy.library_calls",
+                                  *forward("return torch.compile(torch.tanh)(x)")),
+    "compiled as a decorator says": (
+        "invalid", "policy.library_calls", "class ModelNew",
+        "@torch.compile(dynamic=False)\ndef work(x):\n    return x\n\n\nclass ModelNew"),
     # compiler
     "undeclared": ("build_failed", "compile_error.undeclared_name", "float s = 0;",
                    "float s = start;"),

@@ -148,6 +148,12 @@ HIDDEN = {
     "memory files": (
         "import os\nfor _ in range(40):\n    os.write(os.memfd_create('x'), bytes(32 << 20))"
     ),
+    "memory of a process whose first thread has ended": (
+        "import ctypes, threading, time\n"
+        "def hold():\n    time.sleep(0.2)\n    held = b'x' * (400 << 20)\n    time.sleep(10)\n"
+        "threading.Thread(target=hold).start()\n"
+        "ctypes.CDLL(None).syscall(60 if __import__('os').uname().machine == 'x86_64' else 93, 0)"
+    ),
     "a folder in memory": (
         "for number in range(12):\n    open(f'/tmp/{number}', 'wb').write(bytes(32 << 20))"
     ),

@@ -85,6 +85,25 @@ def test_a_process_may_order_so_many_builds(machine: Machine) -> None:
     assert "Unicode" in ask(service_.desk(), "\ud800")
 
 
+def test_a_process_receives_so_many_bytes(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer is a file in memory, and equal orders get one each."""
+    found, large = service(machine, machine.level), "char table[1 << 20] = {1};"
+    monkeypatch.setattr(builds, "MOST_HANDED_OUT", 5 << 19)
+    first = found.desk()
+    assert not ask(first, large)
+    machine.reaper.wait()
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for desk in (first, found.desk()):
+        assert desk is first or not ask(desk, large)
+        assert not ask(desk, large)
+        with pytest.raises(OrderEnds, match="keep the results"):
+            ask(desk, large)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    found.close()
+
+
 def test_compilers_work_so_long_for_one_evaluation(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
