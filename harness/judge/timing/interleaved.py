@@ -197,7 +197,8 @@ class _CaseRounds:
                 group = self._pick_group(half.groups, name, number + offset)
                 self._note(name, self._time_burst(name, group, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
-            nothing = self._sides.time_empty_calls(turn)
+            with self._blame(self._baseline):
+                nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
         alone = pool.single_call_groups if half is pool.halves[-1] else []
