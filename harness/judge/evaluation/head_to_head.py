@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...settings import timing_effort
 from ...types import HeadToHead, Signal
@@ -20,6 +21,8 @@ from ..candidate_workers import end_worker, prestart, start_worker
 from ..failures import Failure
 from ..figures.case_times import Block, CaseTimes
 from ..outcomes import Outcome, Timed, Verified
+from ..processes.freezing import Turns
+from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.baseline_screening import Screening
 from ..timing import blocks, concluding, interleaved, paired, ratios
@@ -130,6 +133,7 @@ def compare(contexts: Sequence[StageContext], effort: float) -> HeadToHead:
     try:
         for each in contestants:
             each.prove()
+            each.context.machine.reaper.wait()  # before another one's process starts
         rng = paired.fresh_rng()
         processes = _time(contestants, effort, rng)
         able = _able(contestants) if processes else []
@@ -198,15 +202,19 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
 def _process(
     contexts: Sequence[StageContext], screening: Screening, process: int, rng: random.Random
 ) -> list[dict[str, Block]]:
-    """Time one fresh process of each candidate and return the blocks by case. Raises Lost."""
+    """Time one fresh process of each candidate and return the blocks by case. At any time at most
+    one of the processes runs. Raises Lost."""
     first = contexts[0]
     blocks.draw(first, screening.of(first.cases[0]), len(contexts))
     first.machine.reaper.wait()
-    workers, block_sets = [], [dict[str, Block]() for _ in contexts]
+    workers, block_sets = list[Worker](), [dict[str, Block]() for _ in contexts]
+    held = Turns()
     try:
         for place, context in enumerate(contexts):
             with interleaved.losing(place):
-                workers.append(start_worker(context))
+                worker = start_worker(context)
+                workers.append(worker)
+                context.guard("loading", worker, partial(held.stop, worker.root))
         for number, case in enumerate(first.cases):
             fraction = 0.5 + 0.4 * min(
                 1.0, (process + number / len(first.cases)) / paired.PROCESSES
@@ -218,7 +226,7 @@ def _process(
             first.tell("time", text, fraction)
             screened = screening.of(case)
             measured = interleaved.time_case(
-                screened, contexts, workers, paired.strongest(screened), rng
+                screened, contexts, workers, held, paired.strongest(screened), rng
             )
             for blocks_by_case, block in zip(block_sets, measured, strict=True):
                 blocks_by_case[case.name] = block

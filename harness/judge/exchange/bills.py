@@ -19,7 +19,8 @@ from .calls import Caller
 from .case_pool import CasePool
 from .input_sets import InputSet
 from .ready_memory import ReadyMemory
-from .worker_outputs import OutputPlace
+from .wake import Wake
+from .worker_outputs import OutputPlace, interference
 
 PAGE_WORDS = 512  # of 64 bits, in the smallest page
 
@@ -28,14 +29,11 @@ class BilledCaller(Caller):
     """A caller whose worker sleeps between calls and is billed by processor time."""
 
     def _link(self, pool: CasePool) -> list[int]:
-        self._table, self._wake, self._orders = (
-            Table(int(self._layout["bytes"])),
-            os.eventfd(0, os.EFD_CLOEXEC),
-            0,
-        )
+        self._table, self._orders = Table(int(self._layout["bytes"])), 0
+        self._wake = Wake(self._worker, trusted=self._trusted)
         self._there: InputSet | None = None  # the set whose inputs are in the table, unspoilt
         self._ready = ReadyMemory(self._process)
-        return [self._table.fd, self._wake]
+        return [self._table.fd, self._wake.fd]
 
     def _hand_over(self, input_set: InputSet | None) -> int:
         if input_set is not None and input_set is not self._there:
@@ -43,7 +41,9 @@ class BilledCaller(Caller):
             self._there = input_set
         self._orders += 1
         began = time.perf_counter_ns()
-        os.eventfd_write(self._wake, 1)
+        self._wake.signal()
+        if self._wake.was_full:
+            raise interference(self._worker, "it filled the event by which it is woken")
         return began
 
     def _is_done(self) -> bool:
@@ -80,7 +80,7 @@ class BilledCaller(Caller):
 
     def close(self) -> None:
         super().close()
-        os.close(self._wake)
+        self._wake.close()
 
 
 class ClockedCaller(BilledCaller):

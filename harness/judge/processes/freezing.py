@@ -6,53 +6,93 @@ core."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-# a process that forks faster than it is found is limited by its process limit
-PASSES, PASS_S = 50, 0.0005
+from ..errors import WorkerTimeout
+
+PASS_S = 0.0005
 # passes without a pause: a process on another core stops within one or two, and a pause may take
 # milliseconds
 AT_ONCE = 8
+# some system calls heed no signal until they are done: mapping 4 GiB took 0.9 s
+STOP_S = 5.0
 Turn = Callable[[int], contextlib.AbstractContextManager[None]]
+Blame = Callable[[int], contextlib.AbstractContextManager[None]]
 
 
-@contextlib.contextmanager
-def turns(*roots: int) -> Iterator[Turn]:
-    """Stop everything below the roots except during the turn of a root. After its turn everything
-    below it is stopped again, including what it has started."""
-    stopped: dict[int, set[int]] = {root: set() for root in roots}
+class Turns:
+    """Processes of which one runs at a time: everything below a root stands still, from the first
+    `stop` on, except in the turn of that root."""
+
+    def __init__(self) -> None:
+        self._stopped: dict[int, set[int]] = {}
+
+    def __contains__(self, root: int) -> bool:
+        return root in self._stopped
+
+    def stop(self, root: int) -> None:
+        """Stop everything below a root. Raises WorkerTimeout."""
+        stop(root, self._stopped.setdefault(root, set()))
 
     @contextlib.contextmanager
-    def turn(root: int) -> Iterator[None]:
-        go_on(stopped[root])
+    def turn(self, root: int) -> Iterator[None]:
+        """Let what is below a root run, and stop it again, with all that it has started. Raises
+        WorkerTimeout."""
+        go_on(self._stopped[root])
         try:
             yield
         finally:
-            stop(root, stopped[root])
+            self.stop(root)
 
+    def let_go(self, root: int) -> None:
+        """Let what is below a root run from now on."""
+        go_on(self._stopped.pop(root, set()))
+
+
+@contextlib.contextmanager
+def turns(
+    *roots: int, held: Turns | None = None, blame: Blame = lambda root: contextlib.nullcontext()
+) -> Iterator[Turn]:
+    """Stop everything below the roots except during the turn of a root. held: has stopped some of
+    them before, which stay so afterwards. blame: attributes errors of stopping a root. Raises
+    WorkerTimeout."""
+    all_turns = Turns() if held is None else held
+    new = [root for root in roots if root not in all_turns]
     try:
-        for root in roots:
-            stop(root, stopped[root])
-        yield turn
+        for root in new:
+            with blame(root):
+                all_turns.stop(root)
+        yield all_turns.turn
     finally:
-        for pids in stopped.values():
-            go_on(pids)
+        for root in new:
+            all_turns.let_go(root)
 
 
 def stop(root: int, stopped: set[int]) -> None:
-    """Stop processes below a root until none runs; their ids are added to `stopped`."""
-    for number in range(PASSES):
+    """Stop processes below a root until none runs; their ids are added to `stopped`. Raises
+    WorkerTimeout, and kills them, if some run on: what is measured next would share the machine
+    with them."""
+    deadline = time.monotonic() + STOP_S
+    for number in itertools.count():
         if number > AT_ONCE:
             time.sleep(PASS_S)
         running = [pid for pid in descendants(root) if _runs(pid)]
         if not running:
             break
+        late = number > AT_ONCE and time.monotonic() > deadline
         for pid in running:
             stopped.add(pid)
-            _signal(pid, signal.SIGSTOP)
+            _signal(pid, signal.SIGKILL if late else signal.SIGSTOP)
+        if late:
+            raise WorkerTimeout(
+                f"a process that was told to stop was still running after {STOP_S:.0f} s, as in a "
+                "system call that heeds no signals, or because it starts processes faster than "
+                "they are stopped"
+            )
 
 
 def go_on(stopped: set[int]) -> None:

@@ -2,7 +2,10 @@
 random order against one baseline.
 
 A candidate runs only in its own turns; everything that it started is stopped while another one
-runs. All candidates get inputs that they have not seen, and every timed output of each is verified.
+runs, also while that one is loaded, prepared or given other parameters. Otherwise they could pass
+each other data: a futex in a file that all map, for example, tells how many threads wait there, but
+a stopped thread does not wait. All candidates get inputs that they have not seen, and every timed
+output of each is verified.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
 from ..failures import Failure, explain
 from ..figures import case_times
-from ..processes.freezing import Turn, aside, is_gone, turns
+from ..processes.freezing import Turn, Turns, aside, is_gone, turns
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
@@ -65,24 +68,25 @@ def time_case(
     case: Case,
     contexts: Sequence[StageContext],
     workers: Sequence[Worker],
+    held: Turns,
     baseline: str,
     rng: random.Random,
 ) -> list[case_times.Block]:
     """Time one block for each candidate, with equally many interleaved rounds. case: with its
-    screening. Raises Lost."""
+    screening. held: has stopped all workers, which stand still afterwards. Raises Lost."""
     task, pool = contexts[0].task, contexts[0].task.pools[case.name]
     blocks.draw(contexts[0], case, len(contexts))
     sides = []
     try:
         for place, (context, worker) in enumerate(zip(contexts, workers, strict=True)):
-            with _attribute_failures(case, place, context, worker):
+            with _attribute_failures(case, place, context, worker), held.turn(worker.root):
                 slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
                 sides.append(_Side(place, context, worker, slots))
         task.drawer.set_state(pool, 0)
         task.prepare_baselines(case.name, [baseline])
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
         try:
-            return _CaseRounds(case, sides, baseline, rng).measure()
+            return _CaseRounds(case, sides, held, baseline, rng).measure()
         except _WORKERS as error:  # a worker ended between turns
             lost_side = next((side for side in sides if _is_gone(side.worker)), None)
             if lost_side is None:
@@ -102,9 +106,15 @@ class _CaseRounds:
     """The candidates and the baseline on one case."""
 
     def __init__(
-        self, case: Case, candidates: Sequence[_Side], baseline: str, rng: random.Random
+        self,
+        case: Case,
+        candidates: Sequence[_Side],
+        held: Turns,
+        baseline: str,
+        rng: random.Random,
     ) -> None:
         self._case, self._candidates, self._baseline, self._rng = case, candidates, baseline, rng
+        self._held = held
         first = candidates[0]
         self._task, self._pool = first.context.task, first.context.task.pools[case.name]
         pool = self._pool
@@ -119,7 +129,7 @@ class _CaseRounds:
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
-        self._sides.blame = self._blame
+        self._sides.blame, self._sides.awake = self._blame, self._awake
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
@@ -149,14 +159,20 @@ class _CaseRounds:
                 if half.state:
                     self._change(half.state)
                 self._sides.half = half
-                with self._sides, turns(*roots) as turn:
+                # the candidates stand still already
+                with (
+                    self._sides,
+                    turns(
+                        *roots, held=self._held, blame=lambda root: self._blame(self._baseline)
+                    ) as turn,
+                ):
                     self._rounds(half, turn)
             after = task.family.state(pids)
         with context.between_timings():
             self._verify()
         if len(pool.halves) > 1:
             for side in self._candidates:
-                with self._blame(side.name):
+                with self._blame(side.name), self._awake(side.name):
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
@@ -169,7 +185,7 @@ class _CaseRounds:
 
     def _change(self, state: int) -> None:
         for side in self._candidates:
-            with self._blame(side.name):
+            with self._blame(side.name), self._awake(side.name):
                 set_state(side.worker, self._pool, state)
         with self._blame(self._baseline):
             Drawer(self._task.baseline_worker).take_state(self._pool, state)
@@ -197,7 +213,8 @@ class _CaseRounds:
                 group = self._pick_group(half.groups, name, number + offset)
                 self._note(name, self._time_burst(name, group, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
-            nothing = self._sides.time_empty_calls(turn)
+            with self._blame(self._baseline):
+                nothing = self._sides.time_empty_calls(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
         alone = pool.single_call_groups if half is pool.halves[-1] else []
@@ -268,6 +285,11 @@ class _CaseRounds:
                     side.slots,
                     self._task.drawer,
                 )
+
+    def _awake(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which a candidate runs, and no other one."""
+        side = self._by_name.get(name)
+        return contextlib.nullcontext() if side is None else self._held.turn(side.worker.root)
 
     @contextlib.contextmanager
     def _blame(self, name: str) -> Iterator[None]:

@@ -94,6 +94,7 @@ def time_process(
     kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
     sides = kind(task, pool, worker, slots, baselines, deadlines, one_core=one_core)
     sides.blame = _blame
+    roots = {worker.root: "", task.baseline_worker.root: baselines[0]}
     # the first call of a fresh process may compile, which is never done under the lock
     for name in baselines:
         with _blame(name):
@@ -126,7 +127,7 @@ def time_process(
             sides.half = half
             if state is not None:
                 state.begin()
-            with sides, turns(worker.root, task.baseline_worker.root) as turn:
+            with sides, turns(*roots, blame=lambda root: _blame(roots[root])) as turn:
                 rounds.run(half, turn, memory)
                 if state is not None:
                     state.look()
@@ -219,7 +220,8 @@ class _Rounds:
                 memory.look()  # memory prepared in one call may be released in another
         # not between the rounds, since they would warm up one side's process
         for _ in range(min(rounds, sides.NULL_TURNS)):
-            self._block.null_ns += sides.time_empty_calls(turn)
+            with _blame(self._baseline):
+                self._block.null_ns += sides.time_empty_calls(turn)
         for group in pool.single_call_groups if half is pool.halves[-1] else ():
             self._rng.shuffle(names)
             for name in names:

@@ -181,11 +181,15 @@ class Queued(Sides):
     ) -> None:
         """Release all kept outputs."""
         self._reservoirs.clear()
-        for worker in {id(worker): worker for worker in self.workers.values()}.values():
-            with contextlib.suppress(
-                WorkerFailed, WorkerDied, WorkerTimeout, Interfered
-            ):  # its next command will raise it
-                device_reservoir.forget(worker, self.seconds)
+        names = {id(worker): name for name, worker in self.workers.items()}
+        for name in names.values():
+            with (
+                contextlib.suppress(
+                    WorkerFailed, WorkerDied, WorkerTimeout, Interfered
+                ),  # its next command will raise it
+                self.awake(name),
+            ):
+                device_reservoir.forget(self.workers[name], self.seconds)
 
     def _slots(self, name: str) -> DeviceSlots:
         result = self.slots[name]

@@ -88,6 +88,8 @@ class Sides(ABC):
         self.calls_made: list[InputSet] = []  # the inputs of the candidate's calls, for the caller
         # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
+        # a context in which a side runs that is stopped even before and after the turns of a half
+        self.awake: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     @property
     def warm_set(self) -> InputSet:
@@ -191,7 +193,7 @@ class OneByOne(Sides):
         self._callers: dict[str, Caller] = {}
         try:
             for names in by_worker.values():
-                with self.blame(names[0]):
+                with self.blame(names[0]), self.awake(names[0]):
                     self._callers.update(dict.fromkeys(names, self._start_caller(names)))
         except BaseException:
             self._end(well=False)
@@ -273,7 +275,7 @@ class OneByOne(Sides):
                         caller.end()
             for name, caller in callers.values():
                 if well and name in self._seconds_taken:
-                    with self.blame(name):
+                    with self.blame(name), self.awake(name):
                         caller.end()
         finally:
             for _, caller in callers.values():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 
 from harness.types import (
@@ -79,6 +81,36 @@ BY_VALUE = """
             self.kernels[wide] = load_cpp(SOURCE, defines={"WIDE": wide})
         _lib = self.kernels[wide]
 """
+# a thread of one waits on a word of a library, another one asks for words that somebody waits on
+TELLS = """
+import ctypes
+import mmap
+import os
+import threading
+
+FUTEX, WAIT, WAKE, WORDS, SAID = 202, 0, 1, 1 << 10, 0x2A7
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+fd = os.open(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"), os.O_RDONLY)
+START = libc.mmap(None, ctypes.c_size_t(4 * WORDS), mmap.PROT_READ, mmap.MAP_SHARED, fd, None)
+os.close(fd)
+
+
+def call(number, operation, value):
+    word = ctypes.c_void_p(START + 4 * number)
+    return libc.syscall(FUTEX, word, operation, ctypes.c_uint(value), None, None, 0)
+
+
+def wait():
+    while True:
+        call(SAID, WAIT, ctypes.c_uint.from_address(START + 4 * SAID).value)
+
+
+for number in range(WORDS):
+    if call(number, WAKE, 1) > 0:
+        raise RuntimeError(f"told {number:#x}")
+threading.Thread(target=wait, daemon=True).start()
+"""
 AGAIN = (
     "for (int64_t r = 0; r < 3; r++) for (int64_t j = 0; j < m; j++) { s += std::tanh(x[i * m + "
     "j]) * 1e-30f; }"
@@ -137,6 +169,13 @@ def test_who_fails_when_calls_begin_or_end_is_lost_alone(
     alone = bench.evaluate(correct + text, "time", "search")
     assert alone.status in ("crashed", "reward_hack")
     assert alone.seconds < 60
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="calls the kernel by number")
+def test_no_process_of_one_candidate_tells_anything_to_another(bench: Bench, correct: str) -> None:
+    found = compare(bench, correct + TELLS, f"{correct}{TELLS}# the same again\n")
+    assert [e.status for e in found.evaluations] == ["correct"] * 2, found.evaluations[0].message
+    assert found.duel(1, 0) is not None
 
 
 def test_what_was_verified_before_is_not_verified_again(bench: Bench, correct: str) -> None:
