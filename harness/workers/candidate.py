@@ -126,7 +126,7 @@ class CandidateHost(host.Host):
 
     def _construct(self, key: str, init: Any, seed: int) -> Any:
         """Construct a model: if there is one with this key, in its place."""
-        bare = places = None
+        bare, places = list[Any](), None
         if key in self.prepared:
             places = object_places.Places(self.prepared[key].model)
             del self.prepared[key]

@@ -67,8 +67,9 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
     innermost ones), "inner" (others) or "mixed"; "" otherwise. extent: the number of elements along
     these axes; 0 otherwise.
     """
-    from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.weak import WeakIdKeyDictionary
+
+    from .watching_mode import WatchingMode, is_higher_order
 
     rows: list[list[Any]] = []
     producers: Any = WeakIdKeyDictionary()
@@ -76,16 +77,17 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
         producers[tensor] = INPUT
     composed = _decompositions()
 
-    class DataflowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+    class DataflowMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
         def __torch_dispatch__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            with self:
-                parts = composed.get(func, func.decompose)
-                if (result := parts(*args, **kwargs)) is not NotImplemented:
-                    return result
-            result = func(*args, **kwargs)
+            if not is_higher_order(func):
+                with self:
+                    parts = composed.get(func, func.decompose)
+                    if (result := parts(*args, **kwargs)) is not NotImplemented:
+                        return result
+            result = self.run(func, args, kwargs)
             name, tensors = _plain(func), _tensors([args, kwargs])
             reads = [producers.get(t, OTHER) for t in tensors]
             if name in _FREE or operators.is_free(f"aten.{name}"):
@@ -98,10 +100,12 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
             else:
                 place = OTHER
             for tensor in _tensors([result]):
-                producers[tensor] = place
+                # an operator inside a higher-order one may have made it
+                if not (is_higher_order(func) and tensor in producers):
+                    producers[tensor] = place
             return result
 
-    with DataflowMode():  # type: ignore[no-untyped-call]
+    with DataflowMode():
         call(inputs)
     return [[name, reads, axes, extent] for name, axes, extent, reads in rows]
 

@@ -38,15 +38,17 @@ class Guard:
         self._mode: Any = None
 
     def __enter__(self) -> Guard:
-        from torch.utils._python_dispatch import TorchDispatchMode
+        from .watching_mode import WatchingMode, full_name, is_higher_order
 
         allocate, give_room = self._allocate, self._give_room
 
-        class GuardMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+        class GuardMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
-                name, kwargs = str(func).split(".")[1], kwargs or {}
+                name, kwargs = full_name(func).split(".")[1], kwargs or {}
+                if is_higher_order(func):
+                    return self.run(func, args, kwargs)
                 if name not in _GUARDED:
                     return give_room(func, args, kwargs)
                 return allocate(
@@ -55,7 +57,7 @@ class Guard:
                     _is_empty_on_host(name, args, kwargs),
                 )
 
-        self._mode = GuardMode()  # type: ignore[no-untyped-call]
+        self._mode = GuardMode()
         self._mode.__enter__()
         return self
 

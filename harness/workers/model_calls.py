@@ -16,8 +16,9 @@ from .modules import LoadError
 
 TENSOR = "a tensor"
 _PLAIN_KEYS = (str, int, float, bool, type(None))
-# attributes that torch.compile sets on a model's parameters; they do not matter in an output
-_COMPILER_MARKS = {"_dynamo_static_input_type"}
+# attributes that torch.compile sets on a model's parameters, and nn.Buffer on a tensor, with
+# the types of their values; they do not matter in an output, and no such value holds a result
+_MARKS = {"_dynamo_static_input_type": str, "persistent": bool, "_is_buffer": bool}
 _NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
 
 
@@ -178,7 +179,7 @@ def flatten(value: Any, form: str = "") -> list[Any]:
 
     if (
         type(value) in (torch.Tensor, torch.nn.Parameter)
-        and (not value.__dict__ or value.__dict__.keys() <= _COMPILER_MARKS)
+        and (not value.__dict__ or not _own_attributes(value))
         and form in ("", TENSOR)
     ):
         return [value]
@@ -192,7 +193,7 @@ def flatten(value: Any, form: str = "") -> list[Any]:
         return [t for k in _in_order(value) for t in flatten(value[k])]
     raise LoadError(
         "structure",
-        f"an output is a {type(value).__name__}{_attributes(value)}; only plain tensors (in "
+        f"an output is a {type(value).__name__}{_attributes_text(value)}; only plain tensors (in "
         "lists, tuples, dicts) count",
     )
 
@@ -203,8 +204,12 @@ def _in_order(keys: Iterable[Any]) -> list[Any]:
     return sorted(keys, key=lambda key: (type(key).__name__, key))
 
 
-def _attributes(value: Any) -> str:
-    names = ", ".join(
-        name for name in getattr(value, "__dict__", {}) if name not in _COMPILER_MARKS
-    )
+def _own_attributes(value: Any) -> list[str]:
+    """Return the names of a value's attributes besides torch's own marks."""
+    attributes = getattr(value, "__dict__", {})
+    return [name for name, held in attributes.items() if type(held) is not _MARKS.get(name)]
+
+
+def _attributes_text(value: Any) -> str:
+    names = ", ".join(_own_attributes(value))
     return f" with attributes of its own ({names})" if names else ""

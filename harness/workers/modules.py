@@ -50,10 +50,11 @@ def load(source: str, name: str, filename: str) -> types.ModuleType:
 
 
 def construct(
-    module: types.ModuleType, entry: EntryPoint, init: Any, seed: int, bare: Any = None
+    module: types.ModuleType, entry: EntryPoint, init: Any, seed: int, bare: list[Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the model (torch is seeded before its constructor) or the plain function. bare: an
-    object to construct it in, if it is of its class. Raises LoadError."""
+    """Return the model (torch is seeded before its constructor) or the plain function. bare: a list
+    with an object to construct it in, if it is of its class; the list is emptied. Raises LoadError.
+    """
     import torch
 
     build = getattr(module, entry.class_name, None)
@@ -67,10 +68,15 @@ def construct(
             f"{entry.function_name}(*inputs) is defined",
         )
     torch.manual_seed(seed)
+    if bare and (type(bare[0]) is not build or type(build).__call__ is not type.__call__):
+        # a metaclass may do more than construct; the object that the class makes is likely to get
+        # the place, which is free from here on
+        bare.clear()
     try:
-        if type(bare) is build:
-            bare.__init__(**init) if isinstance(init, dict) else bare.__init__(*init)
-            return bare  # type: ignore[no-any-return]
+        if bare:
+            model = bare.pop()
+            model.__init__(**init) if isinstance(init, dict) else model.__init__(*init)
+            return model  # type: ignore[no-any-return]
         return build(**init) if isinstance(init, dict) else build(*init)  # type: ignore[no-any-return]
     except TypeError as error:
         raise LoadError(

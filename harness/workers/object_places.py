@@ -27,14 +27,14 @@ class Places:
         plain = getattr(kind, "__new__", None) is object.__new__ and not hasattr(kind, "__del__")
         self._model = _Filling(lambda: object.__new__(kind), [id(model)] if plain else [])
 
-    def take(self) -> Any:
-        """Once the model is gone: return a bare object of its class in its place, None where that
-        cannot be. The places of the parameters are then the next to be allocated, as long as this
-        object exists."""
+    def take(self) -> list[Any]:
+        """Once the model is gone: return a bare object of its class in its place, in a list that
+        alone holds it; an empty one where that cannot be. The places of the parameters are then the
+        next to be allocated, as long as this object exists."""
         found = self._model.run()
         self._parameters.run()
         self._parameters.release()
-        return next(iter(found.values()), None)
+        return [found.pop(place) for place in list(found)]
 
 
 class _Filling:

@@ -44,17 +44,17 @@ def find(
 
 
 def _choices(call: Callable[[Any], list[Any]], inputs: Any) -> list[_Choice]:
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from .watching_mode import WatchingMode, full_name
 
     choices: list[_Choice] = []
 
-    class ChoiceMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+    class ChoiceMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
         def __torch_dispatch__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            result = func(*args, **kwargs)
-            name = str(func).split(".")[1] if "." in str(func) else ""
+            result = self.run(func, args, kwargs)
+            name = full_name(func).split(".")[1]
             if (
                 name in _AXIS
                 and isinstance(result, tuple)
@@ -65,7 +65,7 @@ def _choices(call: Callable[[Any], list[Any]], inputs: Any) -> list[_Choice]:
                 choices.append(_Choice(args[0], result[1], given % args[0].dim()))
             return result
 
-    with ChoiceMode():  # type: ignore[no-untyped-call]
+    with ChoiceMode():
         call(inputs)
     return choices
 

@@ -40,6 +40,8 @@ _OPEN_TIES = frozenset(
 
 
 _OSCILLATING = frozenset({"sin", "cos", "tan", "sinc", "remainder", "fmod", "frac"})
+# higher-order operators that branch on a tensor's value
+_LOOKING = frozenset({"higher_order.cond", "higher_order.while_loop"})
 
 
 def is_exact(names: Iterable[str]) -> bool:
@@ -60,7 +62,10 @@ def oscillates(names: Iterable[str]) -> bool:
 
 
 def is_free(name: str) -> bool:
-    """Return whether "aten.NAME[.overload]" computes nothing."""
+    """Return whether "aten.NAME[.overload]" computes nothing. What a higher-order operator itself
+    computes is not known, and anyone can define one of any name."""
+    if name.startswith("higher_order."):
+        return False
     return name.split(".")[1] in _FREE if name.count(".") else name in _FREE
 
 
@@ -111,6 +116,7 @@ class Recorder:
         self._calls: Counter[str] = Counter()
         self._elements: Counter[str] = Counter()
         self._ns: Counter[str] = Counter()
+        self._total_ns = 0
         self._mode: Any = None
         # whether each element of a result comes from one element of each argument
         self.pointwise = True
@@ -121,27 +127,31 @@ class Recorder:
 
     def __enter__(self) -> Recorder:
         from torch import Tag
-        from torch.utils._python_dispatch import TorchDispatchMode
+
+        from .watching_mode import WatchingMode, full_name
 
         calls, elements, spent, recorder = self._calls, self._elements, self._ns, self
 
-        class RecorderMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+        class RecorderMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
-                start = time.perf_counter_ns()
-                result = func(*args, **(kwargs or {}))
-                name = str(func)
-                spent[name] += time.perf_counter_ns() - start
+                inside, start = recorder._total_ns, time.perf_counter_ns()
+                result = self.run(func, args, kwargs or {})
+                name, tags = full_name(func), getattr(func, "tags", ())
+                # without the operators inside a higher-order one, which count by themselves
+                own_ns = time.perf_counter_ns() - start - (recorder._total_ns - inside)
+                recorder._total_ns += own_ns
+                spent[name] += own_ns
                 calls[name] += 1
                 recorder.terms += _terms(name, args, result)
-                recorder.pointwise &= is_free(name) or Tag.pointwise in func.tags
-                recorder.looks |= Tag.data_dependent_output in func.tags
+                recorder.pointwise &= is_free(name) or Tag.pointwise in tags
+                recorder.looks |= name in _LOOKING or Tag.data_dependent_output in tags
                 for item in result if isinstance(result, (list, tuple)) else (result,):
                     elements[name] += item.numel() if hasattr(item, "numel") else 0
                 return result
 
-        self._mode = RecorderMode()  # type: ignore[no-untyped-call]
+        self._mode = RecorderMode()
         self._mode.__enter__()
         return self
 
@@ -186,16 +196,19 @@ def call_counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
     them for products and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+    from .watching_mode import uncompiled
+
     attention = [
         op for op in flop_registry if "scaled_dot_product" in str(op) and "backward" not in str(op)
     ]
     counter = FlopCounterMode(display=False, custom_mapping=dict.fromkeys(attention, _attention))
     counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # counts by module need hooks that gradients of leaves do not bear
     try:
-        with counter:
+        with counter, uncompiled():
             result = call(inputs)
-    except AssertionError:
-        # the counter's formula does not support this call; an error of the task itself recurs
+    except (AssertionError, TypeError):
+        # the counter does not support this call: its formula, or a higher-order operator other than
+        # `cond`, whose operations are then missing; an error of the task itself recurs
         result = call(inputs)
     return result, int(counter.get_total_flops())
 

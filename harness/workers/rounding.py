@@ -140,15 +140,15 @@ def _is_rounding(name: str) -> bool:
 
 def _call_watched(call: Callable[[Any], Any], inputs: Any, at: _At) -> Any:
     """Run call(inputs) with each operator's arguments replaced by those that `at` returns."""
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from .watching_mode import WatchingMode, full_name
 
-    class RoundingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+    class RoundingMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
         def __torch_dispatch__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            name = str(func).split(".")[1] if "." in str(func) else str(func)
-            return func(*at(name, args, kwargs), **kwargs)
+            name = full_name(func).split(".")[1]
+            return self.run(func, at(name, args, kwargs), kwargs)
 
-    with RoundingMode():  # type: ignore[no-untyped-call]
+    with RoundingMode():
         return call(inputs)

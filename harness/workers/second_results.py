@@ -97,11 +97,11 @@ class _NarrowCasts:
 
     def kept_wide(self) -> Any:
         """Return a context in which such casts keep the dtype of their argument."""
-        from torch.utils._python_dispatch import TorchDispatchMode
+        from .watching_mode import WatchingMode
 
         casts = self
 
-        class WideMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+        class WideMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
@@ -111,9 +111,9 @@ class _NarrowCasts:
                 ):
                     casts.count += 1
                     kwargs["dtype"] = args[0].dtype
-                return func(*args, **kwargs)
+                return self.run(func, args, kwargs)
 
-        return WideMode()  # type: ignore[no-untyped-call]
+        return WideMode()
 
 
 def _narrows(before: Any, after: Any) -> bool:

@@ -32,20 +32,24 @@ class Reads:
         self._mode: Any = None
 
     def __enter__(self) -> Reads:
-        from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        from .watching_mode import WatchingMode, is_higher_order
 
         watch = self._watch
 
-        class ReadsMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # as in operators.py
+        class ReadsMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
-                result = func(*args, **(kwargs or {}))
+                result = self.run(func, args, kwargs or {})
+                if is_higher_order(func):  # the operators inside tell what they read
+                    return result
                 with _disable_current_modes():  # operators of the counting itself do not count
                     watch(func, (*args, *(kwargs or {}).values()), result)
                 return result
 
-        self._mode = ReadsMode()  # type: ignore[no-untyped-call]
+        self._mode = ReadsMode()
         self._mode.__enter__()
         return self
 
