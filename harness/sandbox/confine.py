@@ -66,6 +66,11 @@ class Confinement:
         no driver needs more, and machine-wide counters could carry messages to a later process."""
         return not self.devices
 
+    @property
+    def compiles_only(self) -> bool:
+        """Whether it runs compilers and drives no device."""
+        return self.tools and self.bare
+
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     """Confine this process. `status_fd` receives "P pid" (as seen outside) and, at the end, "S
@@ -94,7 +99,7 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     syscalls.set_dumpable(False)
     _fork_worker(rules, status_fd, namespace=rules.level == "namespaces")
     syscalls.die_with_parent()
-    if rules.tools and rules.level == "namespaces":
+    if rules.compiles_only and rules.level == "namespaces":
         _hide_processes(processor)
     _close_all_but(keep)
     os.environ.update(TMPDIR=os.getcwd(), HOME=os.getcwd())
@@ -152,7 +157,7 @@ def _build_root(rules: Confinement) -> None:
 
 def _processor(rules: Confinement) -> str:
     """Return the text in which a compiler looks for the processor, "" where it needs none."""
-    if not rules.tools or os.uname().machine == "x86_64":
+    if not rules.compiles_only or os.uname().machine == "x86_64":
         return ""
     with open(_CPUINFO) as file:
         return file.read()
@@ -171,7 +176,7 @@ def _system(rules: Confinement) -> list[str]:
     """Return what is readable of the system. A compiler can quote in its messages any file that it
     can read, even the clock in /proc/self/sched: it sees nothing of /proc and /sys, but on Arm the
     file in which it looks for the processor."""
-    if rules.tools:
+    if rules.compiles_only:
         return [path for path in SYSTEM if path != "/sys"]
     return [_PROCESSORS if path == "/sys" and rules.bare else path for path in SYSTEM]
 
@@ -292,7 +297,7 @@ def _landlock(rules: Confinement) -> None:
             syscalls.restrict_paths(["/"], ["/tmp", "/dev/shm", "/dev/null", *driver])
     else:
         # a path rule cannot tell /proc/self from the rest of /proc
-        system = [*_system(rules), _CPUINFO] if rules.tools else [*SYSTEM, "/proc"]
+        system = [*_system(rules), _CPUINFO] if rules.compiles_only else [*SYSTEM, "/proc"]
         readable = [*system, *ETC, *rules.readable, "/dev", "/etc/passwd"]
         syscalls.restrict_paths(readable, [os.getcwd(), "/dev/null", *driver])
 
