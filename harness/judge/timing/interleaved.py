@@ -29,7 +29,7 @@ from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
 from ..tasks.timing_plan import BURSTS
-from . import blocks, paired, timed_outputs
+from . import blocks, paired, timed_outputs, timed_state
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne
 
@@ -131,6 +131,11 @@ class _CaseRounds:
             self._sides.join(side.name, side.worker, side.slots)
         self._sides.blame, self._sides.awake = self._blame, self._awake
         self._by_name = {side.name: side for side in candidates}
+        watched = candidates if timed_state.is_checked(pool) else ()
+        self._states = {
+            side.name: timed_state.TimedState(pool, side.worker, self._task.drawer)
+            for side in watched
+        }
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
         size = (pool.warm_calls + pool.calls) * pool.slot_bytes
@@ -158,7 +163,10 @@ class _CaseRounds:
             for half in pool.halves:
                 if half.state:
                     self._change(half.state)
-                self._sides.half = half
+                self._sides.half, self._sides.calls_made = half, {}
+                for name, state in self._states.items():
+                    with self._blame(name), self._awake(name):
+                        state.begin()
                 # the candidates stand still already
                 with (
                     self._sides,
@@ -167,9 +175,17 @@ class _CaseRounds:
                     ) as turn,
                 ):
                     self._rounds(half, turn)
+                    for state in self._states.values():
+                        state.look()
+                for name, state in self._states.items():
+                    with self._blame(name), self._awake(name):
+                        state.end(half.state, self._sides.calls_made[name])
             after = task.family.state(pids)
         with context.between_timings():
             self._verify()
+            for name, state in self._states.items():
+                with self._blame(name):
+                    state.verify()
         if len(pool.halves) > 1:
             for side in self._candidates:
                 with self._blame(side.name), self._awake(side.name):

@@ -33,11 +33,11 @@ from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from ..tasks.timing_plan import BURSTS
+from . import timed_state
 from .memory_use import MemoryUse
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne, Sides
 from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
-from .timed_state import TimedState
 
 PROCESSES = 3
 # limit on one side's calls in a block, after BURSTS bursts: a slow candidate needs no more
@@ -99,9 +99,8 @@ def time_process(
     for name in baselines:
         with _blame(name):
             sides.compile(name)
-    # on a device the candidate alone says where its tensors lie
-    watched = checked and pool.one_by_one and bool(pool.updated)
-    state = TimedState(pool, worker, task.drawer) if watched else None
+    watched = checked and timed_state.is_checked(pool)
+    state = timed_state.TimedState(pool, worker, task.drawer) if watched else None
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
@@ -118,7 +117,7 @@ def time_process(
             task.drawer if checked else None,
         )
         for half in pool.halves:
-            sides.calls_made = []
+            sides.calls_made = {}
             if half.state:
                 # callers are started again afterwards: a worker in calls takes no commands
                 for name in ("", baselines[0]):
@@ -132,7 +131,7 @@ def time_process(
                 if state is not None:
                     state.look()
             if state is not None:
-                state.end(half.state, sides.calls_made)
+                state.end(half.state, sides.calls_made[""])
         block.after = task.family.state(processes)
         memory.record(block, "", slots)
         for name in names if hot else ():

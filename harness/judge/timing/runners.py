@@ -85,7 +85,8 @@ class Sides(ABC):
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
-        self.calls_made: list[InputSet] = []  # the inputs of the candidate's calls, for the caller
+        # by candidate, on a CPU: the inputs of its calls; for the caller, which empties it
+        self.calls_made: dict[str, list[InputSet]] = {}
         # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
         # a context in which a side runs that is stopped even before and after the turns of a half
@@ -232,8 +233,8 @@ class OneByOne(Sides):
         result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
-        if not name:
-            self.calls_made += [*before, *sets]
+        if name in self._seconds_taken:
+            self.calls_made.setdefault(name, []).extend([*before, *sets])
         outside_ns = max(result.measured_ns, result.elapsed_ns - result.wait_ns)
         return Burst(
             result.measured_ns,

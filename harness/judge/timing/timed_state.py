@@ -32,6 +32,12 @@ class _Left:
     values: dict[str, torch.Tensor]
 
 
+def is_checked(pool: CasePool) -> bool:
+    """Return whether this is checked for a case: on a device the candidate alone says where its
+    tensors lie."""
+    return pool.one_by_one and bool(pool.updated)
+
+
 class TimedState:
     """The state of one candidate in one block."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from harness.types import (
 )
 from tests.harness.conftest import Bench
 
+EXPLOITS = Path(__file__).parents[3] / "exploits"
 CALL = "        _lib.rows(x, self.weight, y, x.shape[0], x.shape[1])\n"
 SUM = "for (int64_t j = 0; j < m; j++) s += x[i * m + j];"
 # the gate through which calls are timed is made after all that is checked
@@ -270,3 +272,19 @@ def test_what_was_left_open_before_is_left_open_of_what_is_joined(
         if opened:
             assert case.verdict == "inconclusive"
             assert any(signal.name == "clock_open" for signal in found.signals)
+
+
+def test_who_leaves_updates_out_while_it_is_timed_is_found(bench: Bench) -> None:
+    corpus = EXPLOITS / "tasks" / "averaged.py"
+    task = bench.run(bench.executor.open_task(corpus.read_text(), str(corpus), "cpu", timed=False))
+    texts = (
+        (EXPLOITS / "own" / "e50_state_left_out_while_timed.py").read_text(),
+        (EXPLOITS / "honest" / "keeps_its_averages.py").read_text(),
+        (EXPLOITS / "honest" / "averages_assigned_anew.py").read_text(),
+    )
+    candidates = tuple(Candidate(text, "cpp") for text in texts)
+    request = ComparisonRequest(candidates, policy=Policy(library_calls="allow"))
+    found = bench.run(bench.executor.compare(task, request, "cpu"))
+    assert [e.status for e in found.evaluations] == ["incorrect", "correct", "correct"]
+    assert "the state after the timed calls is wrong" in found.evaluations[0].message
+    assert found.duel(2, 1) is not None
