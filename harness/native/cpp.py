@@ -128,23 +128,27 @@ class Function:
         symbol.restype = _CTYPES[prototype.returns]
         self._symbol = symbol
         self._prototype = prototype
-        self._accepted = tuple(
-            frozenset(f"torch.{d}" for d in POINTED.get(pointed, ())) if letter == "p" else None
-            for letter, pointed in prototype.arguments
-        )
-        # (argument, dtype) pairs already accepted: avoids comparing names again
-        self._seen: set[tuple[int, Any]] = set()
+        self._count = len(prototype.arguments)
+        # of each pointer: its place, the dtypes that it takes (any if none), those seen so far
+        self._pointers: list[tuple[int, frozenset[str], set[Any]]] = [
+            (place, frozenset(f"torch.{dtype}" for dtype in POINTED.get(pointed, ())), set())
+            for place, (letter, pointed) in enumerate(prototype.arguments)
+            if letter == "p"
+        ]
 
     def __call__(self, *arguments: Any) -> Any:
-        if len(arguments) != len(self._accepted):
+        if len(arguments) != self._count:
             raise NativeError(
-                f"{self._prototype.name} takes {len(self._accepted)} arguments, got "
-                f"{len(arguments)}"
+                f"{self._prototype.name} takes {self._count} arguments, got {len(arguments)}"
             )
-        converted = [
-            a if accepted is None or not hasattr(a, "data_ptr") else self._pointer(i, a, accepted)
-            for i, (a, accepted) in enumerate(zip(arguments, self._accepted, strict=True))
-        ]
+        converted = list(arguments)
+        for place, accepted, seen in self._pointers:
+            argument = arguments[place]
+            if hasattr(argument, "data_ptr"):
+                if not (argument.dtype in seen and argument.is_contiguous() and argument.is_cpu):
+                    self._check(place, argument, accepted)
+                    seen.add(argument.dtype)
+                converted[place] = argument.data_ptr()
         try:
             return self._symbol(*converted)
         except ctypes.ArgumentError as error:
@@ -152,26 +156,23 @@ class Function:
                 f"{self._prototype.name}: {error}; the prototype is {self._prototype}"
             ) from error
 
-    def _pointer(self, index: int, tensor: Any, accepted: frozenset[str]) -> int:
-        if (index, tensor.dtype) not in self._seen:
-            if accepted and str(tensor.dtype) not in accepted:
-                raise self._refusal(
-                    index,
-                    f"got {tensor.dtype}, the C function takes {' or '.join(sorted(accepted))}",
-                )
-            self._seen.add((index, tensor.dtype))
+    def _check(self, place: int, tensor: Any, accepted: frozenset[str]) -> None:
+        """Raise NativeError for a tensor that cannot be passed."""
+        if accepted and str(tensor.dtype) not in accepted:
+            raise self._refusal(
+                place,
+                f"got {tensor.dtype}, the C function takes {' or '.join(sorted(accepted))}",
+            )
         if not tensor.is_contiguous():
             raise self._refusal(
-                index,
+                place,
                 "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the "
                 "strides",
             )
         if not tensor.is_cpu:
             raise self._refusal(
-                index, f"the tensor is on {tensor.device}, but a C++ function needs it on the CPU"
+                place, f"the tensor is on {tensor.device}, but a C++ function needs it on the CPU"
             )
-        pointer: int = tensor.data_ptr()
-        return pointer
 
-    def _refusal(self, index: int, reason: str) -> NativeError:
-        return NativeError(f"{self._prototype.name}, argument {index + 1}: {reason}")
+    def _refusal(self, place: int, reason: str) -> NativeError:
+        return NativeError(f"{self._prototype.name}, argument {place + 1}: {reason}")
