@@ -8,6 +8,8 @@ import pytest
 from harness.types import Budget
 from kevolve_mcp.driver import events
 from kevolve_mcp.sessions import background
+from kevolve_mcp.sessions.background_work import Setting
+from kevolve_mcp.sessions.shared import Shared
 from kevolve_mcp.sessions.types import SearchOptions
 from kevolve_mcp.synthesis.authors import AskContext, Exhausted, Proposal
 
@@ -43,15 +45,21 @@ class Slow(Steady):
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
-    """Set once a setting was measured."""
+    """Set once a setting was measured. A start does not count."""
     found, step = anyio.Event(), background.Background._step
+    claim, claimed = Setting.claim, list[bool]()
+
+    async def noted(self: Setting, shared: Shared) -> bool:
+        claimed.append(await claim(self, shared))
+        return claimed[-1]
 
     async def watched(self: background.Background, session: str) -> bool:
         again = await step(self, session)
-        if again:
+        if again and any(claimed):
             found.set()
         return again
 
+    monkeypatch.setattr(Setting, "claim", noted)
     monkeypatch.setattr(background.Background, "_step", watched)
     return found
 
