@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Work:
     """The work for one session. begun: the pause is over. first: the first kernel is
     evaluated, or there is none. over: its processes are dead."""
 
@@ -49,7 +49,7 @@ class Background:
 
     def __init__(self, shared: Shared, group: TaskGroup, *, looks_only: bool) -> None:
         self._shared, self._group, self._looks_only = shared, group, looks_only
-        self._running: dict[str, _Run] = {}
+        self._running: dict[str, _Work] = {}
         self._interrupted: set[str] = set()
         self._measuring: dict[str, Setting | WaitingStart] = {}
         self._quiet = 0
@@ -84,7 +84,7 @@ class Background:
     def wake(self, session: str) -> None:
         """Begin, since the author of this session is writing. Returns at once."""
         if session and not self._looks_only and session not in self._running:
-            self._running[session] = _Run()
+            self._running[session] = _Work()
             self._group.start_soon(self._run, session)
 
     def resume(self, session: str) -> None:

@@ -21,7 +21,7 @@ from ..candidate_workers import end_worker, prestart, start_worker
 from ..failures import Failure
 from ..figures.case_times import Block, CaseTimes
 from ..outcomes import Outcome, Timed, Verified
-from ..processes.freezing import Turns
+from ..processes.freezing import HeldProcesses
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.baseline_screening import Screening
@@ -208,7 +208,7 @@ def _process(
     blocks.draw(first, screening.of(first.cases[0]), len(contexts))
     first.machine.reaper.wait()
     workers, block_sets = list[Worker](), [dict[str, Block]() for _ in contexts]
-    held = Turns()
+    held = HeldProcesses()
     try:
         for place, context in enumerate(contexts):
             with interleaved.losing(place):

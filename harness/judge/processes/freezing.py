@@ -24,7 +24,7 @@ Turn = Callable[[int], contextlib.AbstractContextManager[None]]
 Blame = Callable[[int], contextlib.AbstractContextManager[None]]
 
 
-class Turns:
+class HeldProcesses:
     """Processes of which one runs at a time: everything below a root stands still, from the first
     `stop` on, except in the turn of that root."""
 
@@ -55,12 +55,14 @@ class Turns:
 
 @contextlib.contextmanager
 def turns(
-    *roots: int, held: Turns | None = None, blame: Blame = lambda root: contextlib.nullcontext()
+    *roots: int,
+    held: HeldProcesses | None = None,
+    blame: Blame = lambda root: contextlib.nullcontext(),
 ) -> Iterator[Turn]:
     """Stop everything below the roots except during the turn of a root. held: has stopped some of
     them before, which stay so afterwards. blame: attributes errors of stopping a root. Raises
     WorkerTimeout."""
-    all_turns = Turns() if held is None else held
+    all_turns = HeldProcesses() if held is None else held
     new = [root for root in roots if root not in all_turns]
     try:
         for root in new:

@@ -24,7 +24,7 @@ from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
 from ..failures import Failure, explain
 from ..figures import case_times
-from ..processes.freezing import Turn, Turns, aside, is_gone, turns
+from ..processes.freezing import HeldProcesses, Turn, aside, is_gone, turns
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
@@ -68,7 +68,7 @@ def time_case(
     case: Case,
     contexts: Sequence[StageContext],
     workers: Sequence[Worker],
-    held: Turns,
+    held: HeldProcesses,
     baseline: str,
     rng: random.Random,
 ) -> list[case_times.Block]:
@@ -109,7 +109,7 @@ class _CaseRounds:
         self,
         case: Case,
         candidates: Sequence[_Side],
-        held: Turns,
+        held: HeldProcesses,
         baseline: str,
         rng: random.Random,
     ) -> None:

@@ -79,7 +79,7 @@ def test_one_that_does_not_stop_is_ended_and_blamed(
 
 
 def test_who_is_held_runs_in_its_turns_alone(root: int) -> None:
-    held = freezing.Turns()
+    held = freezing.HeldProcesses()
     held.stop(root)
     with freezing.turns(root, held=held) as turn:
         assert state(root) == "T"
