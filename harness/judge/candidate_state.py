@@ -10,6 +10,7 @@ from ..wire import buffers, memory_files
 from ..wire.layouts import plan_layout
 from .candidate_workers import LOAD_SECONDS
 from .errors import Interfered
+from .exchange import device_link
 from .exchange.process_bill import calling_process
 from .exchange.worker_outputs import read_memory
 from .processes.worker import Worker
@@ -38,7 +39,7 @@ def ask(worker: Worker, key: str, like: Mapping[str, torch.Tensor]) -> dict[str,
 
 def places(worker: Worker, key: str, names: Sequence[str]) -> dict[str, int]:
     """Return the addresses at which the process says that these lie; without those that are not
-    contiguous host memory."""
+    contiguous, and those in device memory that it does not share with the judge."""
     answer: Any = worker.data(
         worker.ask("state_places", seconds=LOAD_SECONDS, key=key, names=list(names))
     )
@@ -53,10 +54,16 @@ def places(worker: Worker, key: str, names: Sequence[str]) -> dict[str, int]:
 
 def read(worker: Worker, address: int, like: torch.Tensor) -> torch.Tensor | None:
     """Return the contiguous tensor that lies at an address of the process, which is not asked: it
-    may be stopped. None if there is no memory any more."""
+    may be stopped. The address is one of device memory where the two share such memory. None if
+    there is no memory any more."""
     import torch
 
     value = torch.empty_like(like).contiguous()
+    if worker.link is not None:
+        there = device_link.link(worker).bytes_at(address, value.nbytes) if value.nbytes else None
+        if there is not None:
+            value.view(-1).view(torch.uint8).copy_(there)
+        return value
     memory = memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
     try:
         read_memory(calling_process(worker), [(address, memory)] if len(memory) else [])

@@ -146,12 +146,12 @@ class CandidateHost(host.Host):
         modules.copy_state(self.prepared[key].state(), list(buffers.read(fds[0], layout)))
 
     def on_state_places(self, fds: list[int], key: str, names: list[str]) -> list[int]:
-        """Return the addresses of these parameters and buffers, 0 for one that is not contiguous
-        host memory."""
+        """Return the addresses of these parameters and buffers, 0 for one that is not contiguous or
+        that the judge cannot read."""
         tensors = self.prepared[key].state()
         return [
             tensors[name].data_ptr()
-            if tensors[name].is_contiguous() and tensors[name].device.type == "cpu"
+            if tensors[name].is_contiguous() and self.is_readable(tensors[name])
             else 0
             for name in names
         ]

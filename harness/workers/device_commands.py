@@ -137,6 +137,13 @@ class ShownHost:
         retained[place : place + len(outputs)] = outputs
         self._retained = retained
 
+    def is_readable(self: Any, tensor: Any) -> bool:
+        """Return whether the judge can read a tensor of this process while it is stopped; shares
+        the device memory around it if need be."""
+        if tensor.device.type == "cpu":
+            return self.window is None
+        return self.window is not None and self.window.is_mapped(tensor, self.send_allocation)
+
     def _show(self: Any, model: Any, outputs: list[list[Any]]) -> list[list[Any]]:
         forms = call_form.output_forms(model.outputs)
         return self.window.show(outputs, forms, self.send_allocation)  # type: ignore[no-any-return]

@@ -70,29 +70,7 @@ class Window:
                 )
         return places
 
-    def _in_mapped_memory(self, tensor: Any, send: SendAllocation) -> Any:
-        """Return the tensor, or a copy of it, in memory that the judge maps."""
-        output = tensor.detach()
-        if output.numel() == 0:
-            return output
-        if call_form.spread_bytes(output.shape, output.stride(), output.itemsize) != output.nbytes:
-            # has gaps or repeated elements: the worker pays for the copy
-            output = output.contiguous()
-        if not (output.is_cuda and not self._holds(output) and self._is_mapped(output, send)):
-            output = output.to("cuda", copy=True)
-            if not self._is_mapped(output, send):
-                text = (
-                    "its outputs lie in device memory that cannot be shared with the judge: do not "
-                    "change torch's allocator"
-                )
-                raise modules.LoadError("exception", text)
-        return output
-
-    def _holds(self, tensor: Any) -> bool:
-        """Return whether a tensor lies in the window."""
-        return bool(0 <= tensor.data_ptr() - self._bytes.data_ptr() < len(self._bytes))
-
-    def _is_mapped(self, tensor: Any, send: SendAllocation) -> bool:
+    def is_mapped(self, tensor: Any, send: SendAllocation) -> bool:
         """Send the judge the new allocations around a tensor. Returns whether it can map all of
         them."""
         start = tensor.data_ptr()
@@ -117,6 +95,28 @@ class Window:
                 self._pages.update(dict.fromkeys(steps, page))
             start = page.address + page.nbytes
         return True
+
+    def _in_mapped_memory(self, tensor: Any, send: SendAllocation) -> Any:
+        """Return the tensor, or a copy of it, in memory that the judge maps."""
+        output = tensor.detach()
+        if output.numel() == 0:
+            return output
+        if call_form.spread_bytes(output.shape, output.stride(), output.itemsize) != output.nbytes:
+            # has gaps or repeated elements: the worker pays for the copy
+            output = output.contiguous()
+        if not (output.is_cuda and not self._holds(output) and self.is_mapped(output, send)):
+            output = output.to("cuda", copy=True)
+            if not self.is_mapped(output, send):
+                text = (
+                    "its outputs lie in device memory that cannot be shared with the judge: do not "
+                    "change torch's allocator"
+                )
+                raise modules.LoadError("exception", text)
+        return output
+
+    def _holds(self, tensor: Any) -> bool:
+        """Return whether a tensor lies in the window."""
+        return bool(0 <= tensor.data_ptr() - self._bytes.data_ptr() < len(self._bytes))
 
     def _forget(self, page: device_memory.DevicePage) -> None:
         """Forget an allocation that is gone, and release the handle that `export` kept, once."""

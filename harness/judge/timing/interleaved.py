@@ -131,7 +131,7 @@ class _CaseRounds:
             self._sides.join(side.name, side.worker, side.slots)
         self._sides.blame, self._sides.awake = self._blame, self._awake
         self._by_name = {side.name: side for side in candidates}
-        watched = candidates if timed_state.is_checked(pool) else ()
+        watched = candidates if pool.updated else ()
         self._states = {
             side.name: timed_state.TimedState(pool, side.worker, self._task.drawer)
             for side in watched

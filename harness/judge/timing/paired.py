@@ -99,7 +99,7 @@ def time_process(
     for name in baselines:
         with _blame(name):
             sides.compile(name)
-    watched = checked and timed_state.is_checked(pool)
+    watched = checked and pool.updated
     state = timed_state.TimedState(pool, worker, task.drawer) if watched else None
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)

@@ -57,6 +57,7 @@ class Queued(Sides):
         with turn(worker.root):
             # load now the kernels that are loaded at first use
             bursts.run(worker, slots, key, [self.warm_set], [0], self.seconds)
+            self.note_calls(name, [self.warm_set])
             self._patience[name] = SETTLING_S
             # a new one for these parameters and this baseline
             reservoir = self._reservoirs[id(worker)] = DeviceReservoir(
@@ -72,6 +73,7 @@ class Queued(Sides):
                     self._patience[name],
                     long=self.pool.calls in self._long,
                 )
+                self.note_calls(name, [self.warm_set] * self.pool.calls)
                 reservoir.draw(slots, result.places, self.pool.calls)
                 self._patience[name] = (
                     max(QUEUEING_S, 5e-9 * result.worker_result.queued_ns)
@@ -107,6 +109,7 @@ class Queued(Sides):
                 self._patience[name],
                 long=len(sets) in self._long,
             )
+        self.note_calls(name, sets)
         slots.put(place)
         reservoir.draw(slots, result.places, len(sets))  # while it is stopped
         self._waits |= not result.ready

@@ -85,7 +85,7 @@ class Sides(ABC):
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
-        # by candidate, on a CPU: the inputs of its calls; for the caller, which empties it
+        # by candidate: the inputs of its calls, in order; for the caller, which empties it
         self.calls_made: dict[str, list[InputSet]] = {}
         # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
@@ -135,6 +135,11 @@ class Sides(ABC):
                 "strongest baseline, or 20 s; work between calls counts, waiting included. Do in a "
                 "call what the call needs, and everything else once, when the module is loaded"
             )
+
+    def note_calls(self, name: str, sets: Sequence[InputSet]) -> None:
+        """Note the inputs of calls that a side has made, if it is a candidate."""
+        if name in self._seconds_taken:
+            self.calls_made.setdefault(name, []).extend(sets)
 
     def compile(self, name: str) -> None:
         """Make one call of a baseline and ignore its outputs."""
@@ -233,8 +238,7 @@ class OneByOne(Sides):
         result = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
-        if name in self._seconds_taken:
-            self.calls_made.setdefault(name, []).extend([*before, *sets])
+        self.note_calls(name, [*before, *sets])
         outside_ns = max(result.measured_ns, result.elapsed_ns - result.wait_ns)
         return Burst(
             result.measured_ns,
@@ -310,7 +314,7 @@ class InBursts(Sides):
     def _run(
         self, name: str, sets: Sequence[InputSet], order: list[int], queue_ns: int = 0
     ) -> BurstResult:
-        return bursts.run(
+        result = bursts.run(
             self.workers[name],
             self.slots[name],
             self.keys[name],
@@ -319,6 +323,8 @@ class InBursts(Sides):
             self.seconds,
             queue_ns=queue_ns,
         )
+        self.note_calls(name, [sets[number] for number in order])
+        return result
 
 
 def _make_caller(

@@ -1,8 +1,9 @@
 """Checks what timed calls leave in the parameters and buffers that the reference's forward updates.
 
-The values are read from the memory of the stopped process after its last call, so that it cannot
-bring them up to date when it is asked. Only a tensor that is not where it lay before the calls is
-taken from the process's own report: it was assigned anew, or it is not contiguous.
+The values are read from the memory of the stopped process, on the host or on a device, after its
+last call, so that it cannot bring them up to date when it is asked. Only a tensor that is not where
+it lay before the calls is taken from the process's own report: it was assigned anew, it is not
+contiguous, or the judge cannot read its device memory.
 """
 
 from __future__ import annotations
@@ -30,12 +31,6 @@ class _Left:
     state: int
     calls: list[InputSet]
     values: dict[str, torch.Tensor]
-
-
-def is_checked(pool: CasePool) -> bool:
-    """Return whether this is checked for a case: on a device the candidate alone says where its
-    tensors lie."""
-    return pool.one_by_one and bool(pool.updated)
 
 
 class TimedState:
