@@ -81,7 +81,9 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         counts = calls.recorder.counts()
         roundoff = (
             rounding.unit(call, inputs, model_calls.forward(precise, upstream), wide)
-            if rounding.includes_rounding(counts)
+            if rounding.decides(
+                counts, discrete=not all(dtypes.rounds(t.dtype) for t in calls.first)
+            )
             else 0.0
         )
         results = len(model_calls.flatten(returned))
@@ -94,6 +96,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
                 wide,
                 calls.first,
                 pointwise=calls.recorder.pointwise,
+                solving=second_results.solves(counts),
             )
             if upstream or not operators.is_exact(counts)
             else ""

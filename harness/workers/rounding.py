@@ -1,5 +1,5 @@
-"""Tasks that round to whole numbers: which outputs are also right when values near a tie round the
-other way.
+"""Tasks that round to whole numbers, compare computed values or choose among them: which outputs
+are also right when values near a tie fall on the other side.
 
 A quantizer computes round(x / scale). A kernel that multiplies by the reciprocal of the scale has a
 rounding error or two before `round`. Where x / scale lies that close to n + 1/2, it gets the other
@@ -14,6 +14,10 @@ If rounded values enter a product, a whole row of it changes, and each subset of
 gives a different sum. Most of these values are further from a tie than the error of a plain
 quotient, so a fraction of the move is tried as well: with it, rows have one tie or none.
 
+Comparisons with computed values, and places of computed values in order, are treated alike: a
+softmax that has saturated leaves equal values to a router in single precision that high precision
+tells apart.
+
 Where arguments are exact, the operator's rule alone decides ties, and nothing is moved.
 """
 
@@ -24,7 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from . import operators
+from . import decisions, operators
 
 # the most that an argument is moved, in steps: then 1 in 32 evenly spread arguments is near a tie,
 # and a kernel with another rounding rule is still wrong in the rest
@@ -47,23 +51,27 @@ _At = Callable[[str, Sequence[Any], dict[str, Any]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class _Argument:
-    """An argument of a rounding operator. exact: only exact operators came before it. divided: it
-    is divided before it is rounded."""
+    """An argument that an operator rounds or decides on. exact: only exact operators came before
+    it. divided: it is divided before it is rounded."""
 
     value: Any
     exact: bool
     divided: bool
 
 
-def includes_rounding(names: Iterable[str]) -> bool:
-    """Return whether one of these operators, by full name, rounds to whole numbers."""
-    return any(_is_rounding(name.split(".")[1]) for name in names if "." in name)
+def decides(names: Iterable[str], *, discrete: bool) -> bool:
+    """Return whether one of these operators, by full name, rounds to whole numbers or decides.
+    discrete: see decisions.are_made."""
+    names = list(names)
+    return decisions.are_made(names, discrete=discrete) or any(
+        _is_rounding(name.split(".")[1]) for name in names if "." in name
+    )
 
 
 def unit(
     call: Callable[[Any], Any], inputs: Any, precise: Callable[[Any], Any], arguments: Any
 ) -> float:
-    """Return the unit roundoff of the values that call(inputs) rounds to whole numbers, at most
+    """Return the unit roundoff of the values that call(inputs) rounds or decides on, at most
     SINGLE; 0 where these values are exact. precise, arguments: the same call in high precision.
 
     A value is exact where only exact operators came before, or where high precision gives the same
@@ -84,20 +92,33 @@ def unit(
 def compute_alternatives(
     call: Callable[[Any], Any], inputs: Any, slack: float, dtypes: Sequence[Any]
 ) -> list[list[Any]]:
-    """Return the outputs of call(inputs), in these dtypes, with rounded values moved to each of
+    """Return the outputs of call(inputs), in these dtypes, with deciding values moved to each of
     SIDES; [] without slack. slack: the largest move, relative to the value plus the root mean
     square of its tensor."""
     if not slack:
         return []
     sides = []
     for side in SIDES:
-        outputs = _call_watched(call, inputs, partial(_move, slack=side * slack))
+        outputs = _call_watched(call, inputs, partial(_move, side=side, slack=slack))
         sides.append([t.to(d).contiguous() for t, d in zip(outputs, dtypes, strict=True)])
     return sides
 
 
+def leaves_order_open(call: Callable[[Any], Any], inputs: Any) -> bool:
+    """Return whether call(inputs), in high precision, orders values of which some are equal."""
+    found = False
+
+    def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+        nonlocal found
+        found = found or decisions.is_open(name, args, kwargs)
+        return args
+
+    _call_watched(call, inputs, at)
+    return found
+
+
 def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
-    """Collect the arguments of all rounding operators of call(inputs), in order."""
+    """Collect what the operators of call(inputs) round or decide on, in order."""
     collected: list[_Argument] = []
     exact = True
 
@@ -105,6 +126,10 @@ def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
         nonlocal exact
         if _rounds(name, args):
             collected.append(_Argument(args[0].detach().clone(), exact, name in _SCALING))
+        collected.extend(
+            _Argument(args[position].detach().clone(), exact, False)
+            for position in decisions.compared(name, args)
+        )
         exact = exact and operators.is_exact([f"aten.{name.strip('_') or name}"])
         return args
 
@@ -112,10 +137,17 @@ def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
     return collected
 
 
-def _move(name: str, args: Sequence[Any], kwargs: dict[str, Any], slack: float) -> Sequence[Any]:
-    """Return the operator's arguments with the value that it rounds moved by `slack`."""
+def _move(
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float
+) -> Sequence[Any]:
+    """Return the operator's arguments with the value on which it decides moved to a side, by
+    `slack` at most."""
     import torch
 
+    if positions := decisions.compared(name, args):
+        moved = list(args)
+        moved[positions[0]] = decisions.move(name, args, kwargs, side, slack)
+        return moved
     if not _rounds(name, args):
         return args
     value = args[0]
@@ -125,8 +157,8 @@ def _move(name: str, args: Sequence[Any], kwargs: dict[str, Any], slack: float) 
         if name in _SCALING
         else 10.0 ** -kwargs.get("decimals", 0)
     )
-    by = usable.add_(usable.square().mean().sqrt()).mul_(abs(slack)).clamp_(max=MOST * step)
-    by = by if slack > 0 else by.neg_()
+    by = usable.add_(usable.square().mean().sqrt()).mul_(abs(side) * slack).clamp_(max=MOST * step)
+    by = by if side > 0 else by.neg_()
     return [value.add_(by) if name.endswith("_") else value + by, *args[1:]]
 
 

@@ -1,6 +1,6 @@
 """A second result of the reference in high precision, which shows how uncertain the first one is.
 
-Limits come from the framework's error against high precision. There are two kinds of tasks where
+Limits come from the framework's error against high precision. There are three kinds of tasks where
 this error is too small, or zero, although honest results differ by more:
 
 - forward itself rounds to a narrower dtype (a product in bfloat16, then `.float()`). The reference
@@ -10,36 +10,57 @@ this error is too small, or zero, although honest results differ by more:
 - The task is in float64, so that no higher precision exists. The second result is that of inputs
   that were moved by one rounding, which shows what the rounding errors of an honest algorithm are
   multiplied by (the conditioning of a system of equations).
+- A task in single precision solves such systems itself. The worst conditioned of many decides the
+  norm, and there the framework's error is a single lucky or unlucky one. Inputs are moved likewise,
+  by one rounding in single precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from ..wire import dtypes
 from ..wire.nesting import map_tensors
 
-Kind = Literal["", "wide", "moved", "moved by norm"]
+Kind = Literal["", "wide", "moved", "moved by norm", "moved in single"]
 """wide: without casts to narrower dtypes. moved: with each value moved by one rounding. moved by
 norm: by a few roundings of the value plus the root mean square of its tensor, as the errors of sums
-are. "": none."""
+are. moved in single: by one rounding in single precision. "": none."""
 DOUBLE = ("float64", "complex128")
 # roundings of the output's dtype by which results without narrow casts must differ: one or two are
 # allowed for in any case
 LEAST = 4.0
-EPS = 2.0**-52  # how far inputs are moved, relative to themselves
+# how far inputs are moved, relative to themselves
+EPS = {"moved": 2.0**-52, "moved by norm": 2.0**-52, "moved in single": 2.0**-23}
 # by norm so many times as far: a factorization rounds more than once, and one draw of signs may be
 # a lucky one
 BY_NORM = 4.0
+# operators that multiply errors of their inputs by a condition number, as their names begin
+_SOLVERS = (
+    "linalg_inv", "_linalg_solve", "linalg_solve", "linalg_lu", "linalg_cholesky", "linalg_ldl",
+    "linalg_qr", "linalg_lstsq", "linalg_pinv", "linalg_eig", "_linalg_eig", "linalg_svd",
+    "_linalg_svd", "cholesky", "triangular_solve", "lu_solve", "geqrf",
+)  # fmt: skip
 _Call = Callable[[Any], list[Any]]
 
 
-def kind_for(call: _Call, arguments: Any, results: Sequence[Any], *, pointwise: bool) -> Kind:
+def solves(names: Iterable[str]) -> bool:
+    """Return whether one of these operators, by full name, solves a system of equations or
+    factorizes a matrix."""
+    return any(name.split(".")[1].startswith(_SOLVERS) for name in names if "." in name)
+
+
+def kind_for(
+    call: _Call, arguments: Any, results: Sequence[Any], *, pointwise: bool, solving: bool
+) -> Kind:
     """Return which second result a case needs. call, arguments: in high precision. results: the
-    framework's own outputs. pointwise: no two elements of a tensor are combined."""
+    framework's own outputs. pointwise: no two elements of a tensor are combined. solving: see
+    solves."""
     if any(dtypes.name_of(t.dtype) in DOUBLE for t in results):
         return "moved" if pointwise else "moved by norm"
+    if solving:
+        return "moved in single"
     casts = _NarrowCasts()
     try:
         with casts.kept_wide():
@@ -84,7 +105,7 @@ def _moved(kind: Kind, arguments: Any, seed: int) -> Any:
         size = tensor.abs()
         if kind == "moved by norm" and tensor.numel():
             size = BY_NORM * (size + size.square().mean().sqrt())
-        return tensor + EPS * (2.0 * up.double() - 1.0) * size
+        return tensor + EPS[kind] * (2.0 * up.double() - 1.0) * size
 
     return map_tensors(arguments, move)
 

@@ -86,6 +86,7 @@ def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[st
             for t in results.expected
             if t.is_floating_point()
         )
+        is_open = order.slack > 0 and rounding.leaves_order_open(results.call, results.precise)
         expected = _in_high_precision(case, results.expected)
         expected_layout = plan_layout(expected)
         write[1](expected_layout, expected)
@@ -105,6 +106,7 @@ def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[st
         "expected": expected_layout,
         "second": second_layout,
         "finite": finite,
+        "open": is_open,
     }
 
 

@@ -71,8 +71,11 @@ def test_an_operator_that_divides_is_taken_for_a_quotient() -> None:
 def test_it_is_known_by_name() -> None:
     with operators.Recorder() as recorder:
         quantized(inputs())
-    assert rounding.includes_rounding(recorder.counts())
-    assert not rounding.includes_rounding(["aten.argmax.default", "aten.floor.default", "call"])
+    assert rounding.decides(recorder.counts(), discrete=False)
+    assert not rounding.decides(
+        ["aten.argmax.default", "aten.floor.default", "call"], discrete=False
+    )
+    assert rounding.decides(["aten.argmax.default"], discrete=True)
 
 
 @pytest.mark.parametrize("call", [quantized, on_a_grid])

@@ -9,9 +9,11 @@ import torch
 from harness.workers import high_precision, second_results
 
 
-def kind(call: Any, given: list[torch.Tensor], *, pointwise: bool = False) -> str:
+def kind(
+    call: Any, given: list[torch.Tensor], *, pointwise: bool = False, solving: bool = False
+) -> str:
     return second_results.kind_for(
-        call, high_precision.to_double(given), call(given), pointwise=pointwise
+        call, high_precision.to_double(given), call(given), pointwise=pointwise, solving=solving
     )
 
 
@@ -43,3 +45,19 @@ def test_double_precision_is_moved_by_a_rounding() -> None:
     (found,) = second_results.compute("moved by norm", call, given, 1)
     off = float((found - call(given)[0]).norm() / found.norm())
     assert 1e-17 < off < 1e-9
+
+
+def test_the_worst_conditioned_of_many_systems_shows_what_is_uncertain() -> None:
+    given = [torch.randn(4096, 3, 3) + 2 * torch.eye(3)]
+
+    def call(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [torch.linalg.inv(inputs[0])]
+
+    assert second_results.solves(["aten.linalg_inv_ex.default"])
+    assert not second_results.solves(["aten.mm.default", "aten.native_layer_norm.default"])
+    assert kind(call, given, solving=True) == "moved in single"
+    precise = call(high_precision.to_double(given))[0]
+    (second,) = second_results.compute("moved in single", call, high_precision.to_double(given), 1)
+    other = torch.linalg.inv(given[0].mT).mT.double()
+    # a limit is four times what this shows
+    assert 4 * float((second - precise).norm()) > float((other - precise).norm())

@@ -79,7 +79,7 @@ def test_no_mode_refuses_them(call: Call) -> None:
     operators.call_counted(lambda _: call(), [])
     open_ties.find(lambda _: call(), [X], [])
     rounding.unit(lambda _: call(), [], lambda _: call(), [])
-    second_results.kind_for(lambda _: call(), [], call(), pointwise=False)
+    second_results.kind_for(lambda _: call(), [], call(), pointwise=False, solving=False)
     with Reads([X, QUERY]) as reads:
         call()
     assert reads.nbytes == X.nbytes + QUERY.nbytes

@@ -71,8 +71,15 @@ def test_the_sets_of_a_burst_know_both_neighbours_as_well(judge_cache: Path) -> 
         assert int((group.expectation(0, own)[1] != own[1]).sum()) > 0.99 * own[1].numel()
 
 
-def test_what_chooses_or_rounds_exact_values_knows_one(judge_cache: Path) -> None:
-    for name in ("nearest", "halves"):
-        with opened(name, judge_cache) as (drawer, pool):
-            assert pool.roundoff == 0.0
-            assert drawer.sample(pool).alternatives == []
+def test_what_rounds_exact_values_knows_one(judge_cache: Path) -> None:
+    with opened("halves", judge_cache) as (drawer, pool):
+        assert pool.roundoff == 0.0
+        assert drawer.sample(pool).alternatives == []
+
+
+def test_what_chooses_among_computed_values_knows_several(judge_cache: Path) -> None:
+    with opened("experts", judge_cache) as (drawer, pool):
+        drawer.draw_checking(pool)
+        assert pool.roundoff > 0
+        assert "arbitrarily" in pool.dropped_families["uneven"]  # a softmax that has saturated
+        assert pool.checking[0][1].alternatives
