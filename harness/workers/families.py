@@ -16,6 +16,7 @@ from typing import Any
 
 from ..wire.dtypes import is_float8
 from ..wire.nesting import replace_tensors, tensors_of
+from . import sorted_values
 from .discrete_values import (
     CLUSTERED,
     SPARSE,
@@ -26,7 +27,7 @@ from .discrete_values import (
     may_be_sparse,
 )
 from .family_values import FLOATING, pick
-from .value_order import sort_like, sorted_axes
+from .value_order import sorted_axes
 
 _WIDE = ("float64", "float32", "bfloat16", "float16")
 _INDICES = ("int64", "int32", "int16", "uint8")
@@ -40,9 +41,16 @@ FAMILIES: dict[str, str] = {
     "shifted": "shifted by twenty standard deviations",
     "negative": "no positive values, where there are negative ones",
     "spike": "one random element a hundred times the largest, and one far below all others",
-    "uneven": "up to 64 random elements so large that they decide a sum over all",
-    "raised": "up to 64 random elements at eight times the largest",
-    "moved": "most slices along some axes narrower and shifted within the range of all values",
+    "uneven": "some random elements so large that they decide a sum over all",
+    "raised": "some random elements at eight times the largest",
+    "moved": (
+        "most slices along some axes, and blocks of neighbours, narrower and shifted within the "
+        "range of all values"
+    ),
+    "ends": (
+        "all values close to one end of their range, some at the other end; where `uneven` cannot "
+        "be used"
+    ),
     "sparse": (
         "integers of up to 16 bits and 8-bit floats at the value nearest 0, a few at an extreme; "
         "masks nearly all true or all false; others as get_inputs() returns them"
@@ -155,11 +163,16 @@ def _changed(values: Any, family: str, generator: Any) -> Any:
     if family in (SPARSE, CLUSTERED):
         return change_eight_bits(values, family, generator) if is_float8(values) else values
     axes = sorted_axes(values)
-    if not is_float8(values):
-        return sort_like(FLOATING[family](values, generator), axes)
-    wide = FLOATING[family](values.float(), generator)
+    wide = values.float() if is_float8(values) else values
+    finite = wide.isfinite()
+    if not finite.all():  # missing values, masked ones: they say nothing about the range
+        if family == "special" or not finite.any():
+            return values
+        wide = torch.where(finite, wide, wide[finite][0])
+    changed = sorted_values.vary(wide, family, axes, generator)
     limits = torch.finfo(values.dtype)
-    return sort_like(wide.clamp(limits.min, limits.max), axes).to(values.dtype)
+    changed = changed.clamp(limits.min, limits.max) if is_float8(values) else changed
+    return torch.where(finite, changed.to(values.dtype), values)
 
 
 def _unchanged(values: Any, generator: Any) -> Any:
@@ -182,7 +195,7 @@ def without_effect(leaves: Sequence[tuple[Sequence[int], Sequence[int], str]]) -
     if not any(map(may_be_clustered, dtypes)):
         families.add(CLUSTERED)
     if not any(dtype.startswith(_CONTINUOUS) for dtype in dtypes):
-        families |= {"uneven", "raised", "moved"}
+        families |= {"uneven", "raised", "moved", "ends"}
     return families
 
 

@@ -6,10 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 SHIFT = 20.0  # standard deviations
-# the most elements that are raised, and their factor on the largest value
-FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}
-NARROWEST, WIDEST = 0.2, 0.8  # the width of a moved slice, as a share of the range of all values
-MOVED_SHARE = 0.7  # the share of slices that are moved
+# The most elements that are raised, and their factor on the largest value. Beyond, one of so many
+# is raised: fewer would not decide a sum.
+FEW, MANY, FACTORS = 64, 2048, {"uneven": 1000.0, "raised": 8.0}
+# the width of a moved slice or block, as a share of the range of all values; and the share of those
+# that are moved
+SLICE_WIDTHS, BLOCK_WIDTHS = (0.2, 0.8), (0.02, 0.4)
+MOVED_SLICES, MOVED_BLOCKS = 0.7, 0.9
+SHORTEST_BLOCK, LONGEST_BLOCK = 8, 4096  # elements of a block
+BLOCKS_SHARE = 3 / 4  # how often blocks are moved besides slices
+# width of the values at one end, as a share of the range of all values
+NARROWEST_END, WIDEST_END = 5e-4, 1e-2
 
 
 def draw(generator: Any) -> float:
@@ -54,16 +61,38 @@ def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> A
     misses some, and its error exceeds what 16 bits allow. All get one sign: where large values
     cancel, honest rounding errors are large compared with the sum (seen in 5 of 6,000 draws of sums
     over rows of 64)."""
+    raised = raised_value(values, factor)
+    return _put(values, generator, raised if bool((values > 0).any()) else -raised)
+
+
+def raised_value(values: Any, factor: float) -> float:
+    """Return a multiple of the largest magnitude that sums can hold."""
     import torch
 
-    flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
-    count = max(1, min(FEW, flat.numel() // FEW))
+    largest = float(values.float().abs().max()) or 1.0
+    return float(min(factor * largest, 0.25 * torch.finfo(values.dtype).max))
+
+
+def _put(values: Any, generator: Any, value: float) -> Any:
+    """Put a value at a few random places."""
+    import torch
+
+    flat = values.view(-1)
+    count = max(1, min(FEW, flat.numel() // FEW), flat.numel() // MANY)
     # fewer in half of the draws, and one in a quarter: a look at some elements may not find these
     count = int(count ** min(1.0, max(0.0, 4 * draw(generator) - 1)))
-    raised = min(factor * largest, 0.25 * torch.finfo(values.dtype).max)
     places = torch.randint(flat.numel(), (count,), generator=generator, device=flat.device)
-    flat[places] = raised if bool((values > 0).any()) else -raised
+    flat[places] = value
     return values
+
+
+def _ends(values: Any, generator: Any) -> Any:
+    """Move all values close to one end of their range, and a few random ones to the other end.
+    Where a function is defined only there, these may decide a sum of its results."""
+    lowest, highest = float(values.min()), float(values.max())
+    near, far = (lowest, highest) if draw(generator) < 0.5 else (highest, lowest)
+    width = NARROWEST_END * (WIDEST_END / NARROWEST_END) ** draw(generator)
+    return _put(values.mul_(width).add_(near * (1 - width)), generator, far)
 
 
 def _raise(values: Any, generator: Any) -> Any:
@@ -71,26 +100,41 @@ def _raise(values: Any, generator: Any) -> Any:
 
 
 def _move_slices(values: Any, generator: Any) -> Any:
-    """Change averages and spreads along some axes, so that a candidate cannot assume those of plain
-    inputs. Slices are narrowed and shifted within the range of all values, since the task may
-    accept no others."""
-    import torch
-
+    """Change averages and spreads along some axes and, often, in blocks of neighbours, so that a
+    candidate cannot assume those of plain inputs or of a regular sample. Slices are narrowed and
+    shifted within the range of all values, since the task may accept no others."""
     axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
     moved_axes = [axis for axis in axes if draw(generator) < 0.5] or axes[:1]
     if axes and len(moved_axes) == len(axes):  # otherwise a slice would be a single value
         moved_axes.pop(pick(len(axes), generator))
     shape = [extent if axis in moved_axes else 1 for axis, extent in enumerate(values.shape)]
+    _move(values, shape, SLICE_WIDTHS, MOVED_SLICES, generator)
+    longest = min(LONGEST_BLOCK, values.numel() // 4)
+    if longest > SHORTEST_BLOCK and draw(generator) < BLOCKS_SHARE:
+        length = int(SHORTEST_BLOCK * (longest / SHORTEST_BLOCK) ** draw(generator))
+        flat = values.view(-1)[pick(length, generator) :]
+        blocks = flat[: len(flat) // length * length].view(-1, length)
+        _move(blocks, [len(blocks), 1], BLOCK_WIDTHS, MOVED_BLOCKS, generator)
+    return values
+
+
+def _move(
+    values: Any, shape: list[int], widths: tuple[float, float], share: float, generator: Any
+) -> None:
+    """Narrow a share of the slices to widths in this range and shift them within that of all
+    values. shape: 1 for each axis along which all elements belong to one slice."""
+    import torch
 
     def uniform() -> Any:
         return torch.rand(shape, generator=generator, device=values.device)
 
-    moves = uniform() < MOVED_SHARE
+    moves = uniform() < share
     moves.view(-1)[pick(moves.numel(), generator)] = True
     lowest, highest = float(values.min()), float(values.max())
-    width = torch.where(moves, NARROWEST + (WIDEST - NARROWEST) * uniform(), 1.0)
+    narrowest, widest = widths
+    width = torch.where(moves, narrowest + (widest - narrowest) * uniform(), 1.0)
     start = lowest * (1 - width) + uniform() * (1 - width) * (highest - lowest)
-    return values.mul_(width.to(values.dtype)).add_(start.to(values.dtype))
+    values.mul_(width.to(values.dtype)).add_(start.to(values.dtype))
 
 
 def _edges(values: Any, generator: Any) -> Any:
@@ -142,6 +186,6 @@ def _special(values: Any, generator: Any) -> Any:
 
 FLOATING: dict[str, Callable[[Any, Any], Any]] = {
     "scaled": _scale, "small": _small, "shifted": _shift, "negative": _negative, "spike": _spike,
-    "uneven": _uneven, "raised": _raise, "moved": _move_slices, "edges": _edges, "zeros": _zeros,
-    "ties": _ties, "exact": _exact, "special": _special,
+    "uneven": _uneven, "raised": _raise, "moved": _move_slices, "ends": _ends, "edges": _edges,
+    "zeros": _zeros, "ties": _ties, "exact": _exact, "special": _special,
 }  # fmt: skip

@@ -17,7 +17,7 @@ _FREE_NAMES = """
     reshape _reshape_alias as_strided t transpose permute expand slice select squeeze unsqueeze
     flatten unflatten unbind split split_with_sizes chunk narrow diagonal contiguous clone copy_
     _to_copy to lift_fresh lift resize_ set_ arange scalar_tensor view_as_real view_as_complex
-    unfold movedim is_same_size _local_scalar_dense item is_nonzero linspace
+    unfold movedim is_same_size record_stream _local_scalar_dense item is_nonzero linspace
 """
 _FREE = frozenset(_FREE_NAMES.split())
 

@@ -23,6 +23,7 @@ from ..exchange.input_sets import Group, Half, InputSet, LeftValue
 from ..processes import answers
 from ..processes.worker import Worker
 from .input_families import (
+    ENDS,
     GROWN,
     LARGE_BYTES,
     NAMED,
@@ -126,6 +127,8 @@ class Drawer:
         if self.spare_families(pool) == 0:
             del plain[1:], pool.checking[1:]  # a set of a family reveals more than a second plain
         for family in checking_families(pool)[: self.spare_families(pool)]:
+            if family == ENDS and "uneven" not in pool.dropped_families:
+                continue
             input_set = self._checking_set(pool, family)
             if input_set is not None:
                 pool.checking.append((0, input_set))

@@ -20,10 +20,11 @@ from .input_families import NAMED
 if TYPE_CHECKING:
     import torch
 
-# factors on limits that are derived from one draw and applied to others; inputs of the families
-# ALIKE vary as little as plain ones
-UNEVEN_FACTOR, MOVED_FACTOR = 4.0, 2.0
-ALIKE = ("moved", "sparse", "clustered", "moved parameters")
+# Factors on limits that are derived from one draw and applied to others; draws of the families
+# ALIKE resemble each other. What exceeds such a limit is compared with that of exactly its inputs,
+# so these can be close: a sample of plain inputs is off by as little as the limits allow.
+UNEVEN_FACTOR, ALIKE_FACTOR = 4.0, 1.25
+ALIKE = ("moved", "ends", "sparse", "clustered", "moved parameters")
 MOST_RELIEF = 1e30  # single precision must hold a limit
 # The limits of a named set apply to other draws unchanged if an output has at least this many
 # elements, each with its own likelihood; k is then limited to this multiple of the framework's
@@ -74,7 +75,7 @@ def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.All
             tolerance.widen(allowance, 1.0 if expected.numel() >= MANY_NAMED else UNEVEN_FACTOR)
             for _, allowance, expected in outputs
         ]
-    factor = MOVED_FACTOR if input_set.family in ALIKE else UNEVEN_FACTOR
+    factor = ALIKE_FACTOR if input_set.family in ALIKE else UNEVEN_FACTOR
     return [
         tolerance.widen(tolerance.envelope(plain, allowance), factor)
         for plain, allowance, _ in outputs
@@ -119,20 +120,22 @@ def _growth(terms: int, family: str) -> float:
     the oracle's floor.
 
     With few, equal or nearly equal values, or many next to a large one, rounding errors repeat
-    instead of cancelling and grow with K, not with its root. Of sparse values few count. Scaled
-    values saturate functions: of 1 - tanh(x)^2 little is left, but all of its rounding error (1 of
-    27 draws of an honest gate was refused). Uneven values do so much more: where two large terms
-    nearly cancel before such a function, the result has their rounding errors (1 in 200 draws of a
-    plain LSTM step was refused; now none of 2,400, which used up to a third of the limits). Where a
-    named value is close to the sum that it is subtracted from, the rounding errors of both are
-    large compared with the difference. Sums of shifted values are off in proportion to the shift (a
-    single pass for mean and variance in proportion to its square, which is detected)."""
+    instead of cancelling and grow with K, not with its root. Of sparse values, and of those at the
+    ends, few count. Scaled values saturate functions: of 1 - tanh(x)^2 little is left, but all of
+    its rounding error (1 of 27 draws of an honest gate was refused). Uneven values do so much more:
+    where two large terms nearly cancel before such a function, the result has their rounding errors
+    (1 in 200 draws of a plain LSTM step was refused; now none of 2,400, which used up to a third of
+    the limits). Where a named value is close to the sum that it is subtracted from, the rounding
+    errors of both are large compared with the difference. Sums of shifted values are off in
+    proportion to the shift (a single pass for mean and variance in proportion to its square, which
+    is detected)."""
     repeated = max(1.0, terms**0.5 / 2)
     growths = {
         "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
         "moved": 4.0, "grown": 4.0, "clustered": 4.0, "moved parameters": 4.0,
         "uneven": max(64.0, repeated), "named": max(64.0, repeated),
         "uneven parameters": max(64.0, repeated), "sparse": max(4.0, repeated / 16),
+        "ends": max(4.0, repeated / 16),
     }  # fmt: skip
     return float(growths.get(family, repeated))
 

@@ -166,7 +166,7 @@ def test_families_that_change_nothing_are_known() -> None:
 
     assert idle(([8, 4], "float32")) == {"sparse", "clustered", "named"}
     assert idle(([8, 4], "complex64")) == {"sparse", "clustered", "named"}
-    assert idle(([8, 4], "uint8")) == {"uneven", "raised", "moved", "named"}
+    assert idle(([8, 4], "uint8")) == {"uneven", "raised", "moved", "ends", "named"}
     assert idle(([8, 4], "int64"), ([8], "float32")) == {"sparse", "named"}
     assert idle(([8, 4], "float32"), ([8], "int64")) == {"sparse"}
     assert idle(([8, 4], "float8_e5m2")) == {"named"}
@@ -257,3 +257,45 @@ def test_attention_over_shared_heads_is_counted() -> None:
     attend = torch.ops.aten._scaled_dot_product_flash_attention
     _, flops = operators.call_counted(lambda given: attend(*given, 0.0, True)[0], [query, key, key])
     assert flops == 2 * 2 * 8 * 16 * 16 * (4 + 4)
+
+
+def test_values_at_the_ends_stay_within_their_range() -> None:
+    given = torch.sigmoid(torch.randn(16, 4096))
+    few = []
+    for seed in range(24):
+        values = vary([given], "ends", seed)[0]
+        assert float(values.min()) >= float(given.min()) - 1e-6
+        assert float(values.max()) <= float(given.max()) + 1e-6
+        far = (values - values.median()).abs() > 0.5
+        few.append(int(far.sum()))
+    assert 1 <= min(few) < 8 < max(few) <= 64
+
+
+def test_blocks_of_moved_values_differ() -> None:
+    given = torch.randn(4, 65536)
+    off = []
+    for seed in range(48):
+        blocks = vary([given], "moved", seed)[0].view(4, -1, 256)
+        off.append(float((blocks[:, ::4].mean((1, 2)) - blocks.mean((1, 2))).abs().max()))
+    assert sorted(off)[24] > 0.02  # a sample of plain values is off by 0.004
+    plain = given.view(4, -1, 256)
+    assert float((plain[:, ::4].mean((1, 2)) - plain.mean((1, 2))).abs().max()) < 0.02
+
+
+def test_sorted_values_get_steps() -> None:
+    given = torch.randn(4, 5000).sort(-1).values
+    for seed in range(24):
+        for family in ("uneven", "raised", "moved", "ends"):
+            assert bool((vary([given], family, seed)[0].diff(dim=-1) >= 0).all()), family
+        assert vary([given], "moved", seed)[0].unique().numel() <= 64
+    raised = [int((vary([given], "raised", seed)[0][0] > 20).sum()) for seed in range(24)]
+    assert min(raised) < 10 < 500 < max(raised)
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"special"}))
+def test_missing_values_stay_missing_and_say_nothing_of_the_range(family: str) -> None:
+    given = torch.randn(8, 512)
+    given[:, 7], given[3] = float("nan"), -float("inf")
+    values = vary([given], family, 5)[0]
+    assert torch.equal(values.isfinite(), given.isfinite())
+    assert float(values[given.isfinite()].abs().max()) < 1e5
