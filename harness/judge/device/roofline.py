@@ -105,13 +105,13 @@ def plausible_us(case: Case, ceilings: Ceilings, working_set: int, narrow_factor
     )
 
 
-def impossible_us(case: Case, ceilings: Ceilings) -> float:
-    """Return 95 % of the time to write the outputs at the rate of the fastest level that can hold
-    them, with either kind of stores, or of the launch floor if that is longer."""
-    level, streamed = level_of(case.bytes_written, ceilings), ceilings.streamed_write_bandwidth
+def impossible_us(nbytes: int, ceilings: Ceilings) -> float:
+    """Return 95 % of the time to write outputs of `nbytes` at the rate of the fastest level that
+    can hold them, with either kind of stores, or of the launch floor if that is longer."""
+    level, streamed = level_of(nbytes, ceilings), ceilings.streamed_write_bandwidth
     fastest = max(
         max(rate, streamed.get(name, 0.0))
         for name, rate in ceilings.write_bandwidth.items()
         if ceilings.level_bytes[name] >= ceilings.level_bytes[level]
     )
-    return 0.95 * max(1e6 * case.bytes_written / fastest, ceilings.launch_us)
+    return 0.95 * max(1e6 * nbytes / fastest, ceilings.launch_us)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...wire import buffers, memory_files
+from ...wire import buffers, dtypes, memory_files
 from ...wire.layouts import Layout
 from ...wire.nesting import tensors_of
 from ..correctness import ties, tolerance
@@ -18,7 +17,7 @@ from ..correctness.distance import same_bits
 if TYPE_CHECKING:
     import torch
 
-ALIKE_DRAWS = 4  # pairs of draws that are compared for what they have in common
+ALIKE_DRAWS = 8  # draws that are compared for what they have in common
 
 
 class InputFile:
@@ -50,11 +49,11 @@ class InputSet:
     sets also the framework's own outputs.
 
     seed: from which the set can be drawn again. allowances: of each output for exactly these inputs
-    (checking sets). finite: whether the expected outputs are. alternatives: lists of all outputs
-    where rounding to whole numbers goes the other way, or none; see `ties`. second: second results
-    of the reference, or none; see `workers.second_results`. memory: where the
-    reference's outputs lie, on a CPU; see `workers.tensor_relations`. orders: see
-    `workers.open_ties`.
+    (checking sets). finite: whether the expected outputs are. is_open: whether the reference orders
+    computed values of which some are equal. alternatives: lists of all outputs where values near a
+    tie fall on the other side, or none; see `ties`. second: second results of the reference, or
+    none; see `workers.second_results`. memory: where the reference's outputs lie, on a CPU; see
+    `workers.tensor_relations`. orders: see `workers.open_ties`.
     """
 
     file: InputFile
@@ -64,6 +63,7 @@ class InputSet:
     family: str = "dense"
     seed: int = 0
     finite: bool = True
+    is_open: bool = False
     framework: list[torch.Tensor] = field(default_factory=list)
     allowances: list[tolerance.Allowance] = field(default_factory=list)
     alternatives: list[list[torch.Tensor]] = field(default_factory=list)
@@ -148,16 +148,19 @@ class Half:
         return self.groups[number % len(self.groups)]
 
     @cached_property
-    def alike_bytes(self) -> float:
-        """Of one call's outputs, how many bytes are the same in the next draw: whoever knows the
-        parameters can have these ready."""
+    def alike_bytes(self) -> int:
+        """Of one call's outputs, how many bytes are the same in all draws that are compared:
+        whoever knows the parameters can have these ready."""
         sets = [input_set for group in self.groups for input_set in group.sets]
-        pairs = list(itertools.pairwise(sets[: ALIKE_DRAWS + 1])) or [(sets[0], sets[0])]
-        return sum(
-            int((one == other).sum()) * one.element_size()
-            for first, second in pairs
-            for one, other in zip(first.expected, second.expected, strict=True)
-        ) / len(pairs)
+        first, *others = sets[:ALIKE_DRAWS]
+        nbytes = 0
+        for number, expected in enumerate(first.expected):
+            value = dtypes.comparable(expected)
+            alike = value == value
+            for other in others:
+                alike &= dtypes.comparable(other.expected[number]) == value
+            nbytes += int(alike.sum()) * expected.element_size()
+        return nbytes
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

@@ -185,7 +185,7 @@ class CaseTimes:
 
     @property
     def ready_bytes(self) -> float:
-        """Of a call's outputs on a CPU, what may have been there before in half of the rounds."""
+        """Of a call's outputs, what may have been there before in half of the rounds."""
         figures = sorted(self.all("ready_bytes"))
         return figures[len(figures) // 2] if figures else 0.0
 

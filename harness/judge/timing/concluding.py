@@ -61,7 +61,7 @@ def conclude(
     )
     signals = blocks.doubts(case.name, case_times)
     roofline_us, plausible_us = _bounds_us(context, case, case_times, latency_us)
-    if not context.ablating and (failure := _speed_failure(context, case, latency_us)):
+    if not context.ablating and (failure := _speed_failure(context, case, case_times, latency_us)):
         return Conclusion(result, tuple(signals), failure)
     if _is_implausible(latency_us, plausible_us):
         text = (
@@ -140,8 +140,8 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
 
 def prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
     """Return the time per call that a candidate may have saved by preparing outputs while nothing
-    was timed: on a device, writing them and the kernel for it; on a CPU also reading what they are
-    copied from."""
+    was timed: writing them and the kernel for it, in memory that only it holds on a device, and
+    copying what is the same in all draws."""
     nbytes = context.task.pools[case].slot_bytes
     share, ready_bytes = times.prepared_share(baseline, nbytes), times.ready_bytes
     if not share and not ready_bytes:
@@ -225,7 +225,7 @@ def _bounds_us(
         return min([least_us, *reached]), min([plausible_us, *reached])
 
     limits = bounds(context.machine.ceilings_of(family))
-    if _is_implausible(latency_us, limits[1]) or latency_us < _floor_us(context, case):
+    if _is_implausible(latency_us, limits[1]) or latency_us < _floor_us(context, case, times):
         with context.lock.hold(context.cancel):
             limits = bounds(context.machine.ceilings_again(family))
     return limits
@@ -240,16 +240,19 @@ def _ceiling(context: StageContext, case: Case, times: CaseTimes) -> str:
     return roofline.limit(case, ceilings, working_set)
 
 
-def _floor_us(context: StageContext, case: Case) -> float:
-    """Return the microseconds below which the outputs cannot have been written, 0 if there is
-    nothing to write."""
+def _floor_us(context: StageContext, case: Case, times: CaseTimes) -> float:
+    """Return the microseconds below which the outputs cannot have been written, without what may
+    have been there before; 0 if there is nothing to write."""
     ceilings = context.machine.ceilings_of(context.task.family)
-    return roofline.impossible_us(case, ceilings) if case.bytes_written else 0.0
+    nbytes = max(0, round(case.bytes_written - times.ready_bytes))
+    return roofline.impossible_us(nbytes, ceilings) if nbytes else 0.0
 
 
-def _speed_failure(context: StageContext, case: Case, latency_us: float) -> Failure | None:
+def _speed_failure(
+    context: StageContext, case: Case, times: CaseTimes, latency_us: float
+) -> Failure | None:
     """Return a failure if the outputs cannot have been written in the measured time."""
-    floor_us = _floor_us(context, case)
+    floor_us = _floor_us(context, case, times)
     if latency_us >= floor_us:
         return None
     text = (

@@ -124,6 +124,8 @@ class Queued(Sides):
             intact=reservoir.intact,
             process_clock_ns=claim.inside_ns,
             busy=busy,
+            # before the judge's word, which only one of its streams waits for
+            ready_bytes=len(sets) * self.pool.slot_bytes,
         )
 
     def outputs_are_intact(self, name: str) -> bool:

@@ -43,8 +43,8 @@ class Burst:
     the host's time to issue the calls; on a CPU equal to inside_ns. process_clock_ns: by the
     process's own clock, if that is a different one. busy: whether the device was busy before the
     burst. unmeasured_ns: on a CPU the turn's time before its measured calls, by the same clock.
-    intact: whether all outputs were unchanged at the end. ready_bytes: on a CPU, bytes of outputs
-    that may have been written before their call.
+    intact: whether all outputs were unchanged at the end. ready_bytes: bytes of outputs that may
+    have been written before their call.
     """
 
     inside_ns: int
