@@ -248,9 +248,10 @@ class SkillRecord(NewSkill):
 
 @dataclass(frozen=True)
 class SkillEvidence:
-    """One measured use. effect: fitness of the node over fitness of its parent; interval: its 95 %
-    interval where known. predicted: the effect that the node's author predicted. origin: "" if
-    measured in this store, else where it comes from."""
+    """One measured use. parent: the node that it is compared with, None for the baseline. effect:
+    fitness of the node over fitness of that one; interval: its 95 % interval where known.
+    predicted: the effect that the node's author predicted. origin: "" if measured in this store,
+    else where it comes from."""
 
     session: str
     node: str

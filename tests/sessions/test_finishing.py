@@ -232,7 +232,7 @@ async def test_a_skill_needs_a_certain_effect(bench: Bench) -> None:
         assert skill.interval[0] > 1
         assert skill.id == "fuse_the_passes"
         over_baseline = SkillRequest(session, "n3", "n0", "Against eager", "One pass.")
-        assert "baseline" in (await service.record_skill(over_baseline)).evidence
+        assert "n3 against n1" in (await service.record_skill(over_baseline)).evidence
 
 
 async def test_progress_says_which_part_of_the_finish_is_under_way(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
@@ -459,6 +460,46 @@ async def test_what_a_known_number_would_pass_for_proves_no_skill(
             await told(service, session, kernel(speedup, f"# {name}", **marked), parents=parents)
         with pytest.raises(UsageError, match="no speed-up is trusted"):
             await service.record_skill(SkillRequest(session, "n2", **WORDS))
+
+
+SLOW = (  # speed-ups of n1, n2, n3, of which n3 is made from n1, and what n3 does not beat
+    ((0.3, 0.3, 0.95), "against the baseline is not certain: 0.95x"),
+    ((0.3, 2.0, 1.9), r"against n2 \(the best node before it\) is not certain: 0.95x"),
+    ((0.3, 1.9, 1.9), r"against n2 \(the best node before it\)"),
+)
+
+
+@pytest.mark.parametrize(("speedups", "message"), SLOW)
+async def test_a_gain_over_a_slow_parent_alone_proves_no_skill(
+    bench: Bench, speedups: tuple[float, ...], message: str
+) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task(task("first")), new=True))
+        for i, speedup in enumerate(speedups):
+            named = {"parents": ("n1",), "hypothesis": "A trick"} if i == 2 else {}
+            await told(service, session, kernel(speedup, f"# {i}\ntrick = {i}"), **named)
+        for parent in ("", "n1", "n0"):
+            with pytest.raises(UsageError, match=message):
+                await service.record_skill(SkillRequest(session, "n3", parent, **WORDS))
+        end = await finish(service, session, node_id="n3", discard=speedups[2] < 1)
+        assert isinstance(end.result, api.Finished), end.error
+        assert end.result.skills == ()
+
+
+async def test_a_gain_counts_as_far_as_it_beats_what_was_known(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task(task("first")), new=True))
+        for speedup, name in ((0.5, "slow"), (1.6, "best")):
+            await told(service, session, kernel(speedup, f"{name} = 1"))
+        for value in (1, 2):
+            text = f'TUNABLES = {{"A": [1, 2]}}\nPARAMS = {{"A": {value}}}'
+            await told(service, session, kernel(1.8, text), parents=("n1",))
+        for node in ("n3", "n4"):
+            skill = await service.record_skill(SkillRequest(session, node, "n1", **WORDS))
+        shown = (await service.skill(skill.id)).text
+        # n3, which is n4 with another setting, was not known before it
+        assert re.findall(r"n\d against n\d", shown) == ["n3 against n2", "n4 against n2"]
+        assert skill.effect < 1.8 / 0.5
 
 
 async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:

@@ -47,9 +47,10 @@ async def skill_record(
     ] = None,
 ) -> Annotated[CallToolResult, SkillReply]:
     """Propose a reusable skill from two measured nodes. Refused unless node_id was measured faster
-    than parent_id with an interval above 1, or if the text contains figures, paths or commands to
-    the reader. For a known skill the pair becomes further evidence. Other sessions see a skill once
-    it is accepted: measured on two tasks or devices, or by a person."""
+    than parent_id, the baseline and the best node before it with an interval above 1, or if the
+    text contains figures, paths or commands to the reader. For a known skill the pair becomes
+    further evidence. Other sessions see a skill once it is accepted: measured on two tasks or
+    devices, or by a person."""
     request = SkillRequest(
         session_id,
         node_id,

@@ -11,6 +11,8 @@ from kevolve_mcp.store import SessionRecord, SkillEvidence, Store
 
 from ..trees import ids
 
+PREDICTABLE = "output_predictable"  # the signal with which no figure is trusted
+
 
 def find(tree: Tree, node_id: str) -> Node:
     """Return a node. Raises NotFound."""
@@ -30,13 +32,14 @@ def parent_of(tree: Tree, node: Node, parent_id: str = "") -> Node | None:
 
 
 def measured(
-    store: Store, session: SessionRecord, node: Node, parent: Node | None
+    store: Store, session: SessionRecord, tree: Tree, node: Node, parent: Node | None
 ) -> SkillEvidence | None:
-    """Return the measured effect; None unless its interval lies above 1 even with the error of the
-    judge's clock, both were measured on the same device, and no confirmation refuted one of
-    them."""
+    """Return the gain over what was known (`to_beat`); None unless its interval lies above 1 even
+    with the error of the judge's clock, all were measured on the same device, and no confirmation
+    refuted one of them."""
     stored = store.evaluations.get(session.id, node.evaluation)
-    effect, between = effect_of(node, parent)
+    known = to_beat(tree, node, parent)
+    effect, between = effect_of(node, known)
     if (
         node.status != "correct"
         or not effect
@@ -44,23 +47,46 @@ def measured(
         or between[0] <= 1 + _open(stored.evaluation)
     ):
         return None
-    other = store.evaluations.get(session.id, parent.evaluation) if parent else None
-    if _predictable(stored.evaluation) or (other and _predictable(other.evaluation)):
+    others = {
+        each.id: store.evaluations.get(session.id, each.evaluation)
+        for each in (parent, known)
+        if each is not None
+    }
+    if any(_predictable(each.evaluation) for each in (stored, *others.values())):
         return None
     device = stored.evaluation.environment.device
-    if other is not None and other.evaluation.environment.device != device:
+    if any(each.evaluation.environment.device != device for each in others.values()):
         return None
     return SkillEvidence(
         session=session.id,
         node=node.id,
-        parent=parent.id if parent else None,
+        parent=known.id if known else None,
         task=session.task,
         device=device,
         effect=effect,
         interval=between,
         evaluation=stored.id,
-        parent_evaluation=other.id if other else "",
-        predicted=node.predicted_speedup,
+        parent_evaluation=others[known.id].id if known else "",
+        # the author's forecast is a factor on the parent's figure, not on another's
+        predicted=node.predicted_speedup if known == parent_of(tree, node) else None,
+    )
+
+
+def to_beat(tree: Tree, node: Node, parent: Node | None) -> Node | None:
+    """Return what a node has to beat to prove a skill: of its parent, the best node inserted before
+    it and the baseline (None) that over which its gain is least certain.
+
+    Anyone can submit a slow parent, so a gain over it alone proves nothing. Earlier nodes that
+    differ from this one only in parameters are left out, since they use the same idea, and so are
+    those whose figures are not trusted."""
+    earlier = (
+        each
+        for each in tree.nodes
+        if each.seq < node.seq and each.family != node.family and PREDICTABLE not in each.signals
+    )
+    return min(
+        (parent, Tree(tuple(earlier)).best(), None),
+        key=lambda known: (effect_of(node, known)[1] or (0.0,))[0],
     )
 
 
@@ -75,17 +101,23 @@ def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[floa
     return comparison.ratio, comparison.interval
 
 
-def refusal(store: Store, session: SessionRecord, node: Node, parent: Node | None) -> str:
+def refusal(
+    store: Store, session: SessionRecord, tree: Tree, node: Node, parent: Node | None
+) -> str:
     """Return why `measured` finds nothing, as a sentence."""
-    against = parent.id if parent else "the baseline"
-    open_share = _open(store.evaluations.get(session.id, node.evaluation).evaluation)
+    known = to_beat(tree, node, parent)
+    against = known.id if known else "the baseline"
+    if known is not None and known != parent:
+        against = f"{known.id} (the best node before it)"
+    stored = store.evaluations.get(session.id, node.evaluation)
+    open_share = _open(stored.evaluation)
     if node.status != "correct":
         return f"{node.id} was not proved correct ({node.status})"
-    if (wrong := _refuted(node, parent)) is not None:
+    if (wrong := _refuted(node, known)) is not None:
         return f"{wrong.id} was proved wrong when it was confirmed ({wrong.refuted})"
-    if parent is not None and parent.score <= 0:
-        return f"{parent.id} has no figure to compare with ({parent.status})"
-    effect, between = effect_of(node, parent)
+    if known is not None and known.score <= 0:
+        return f"{known.id} has no figure to compare with ({known.status})"
+    effect, between = effect_of(node, known)
     if not effect:
         return f"{node.id} was not timed"
     if between is None:
@@ -105,7 +137,7 @@ def refusal(store: Store, session: SessionRecord, node: Node, parent: Node | Non
             "(output_predictable)"
         )
     if between[0] > 1:
-        return f"{node.id} and {against} were measured on different devices"
+        return f"{node.id} and what it was compared with were measured on different devices"
     return (
         f"the effect of {node.id} against {against} is not certain: {times(effect)}, interval "
         f"{between[0]:.3g} to {between[1]:.3g}"
@@ -117,7 +149,7 @@ def _refuted(node: Node, parent: Node | None) -> Node | None:
 
 
 def _predictable(evaluation: Evaluation) -> bool:
-    return any(signal.name == "output_predictable" for signal in evaluation.signals)
+    return any(signal.name == PREDICTABLE for signal in evaluation.signals)
 
 
 def _open(evaluation: Evaluation) -> float:

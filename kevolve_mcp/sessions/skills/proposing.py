@@ -37,12 +37,12 @@ class Proposing(UseCase):
             tree = shared.trees.load(store, session.id)
             node = evidence.find(tree, request.node_id)
             parent = evidence.parent_of(tree, node, request.parent_id)
-            effect = evidence.measured(store, session, node, parent)
+            effect = evidence.measured(store, session, tree, node, parent)
             if effect is None:
                 raise UsageError(
-                    evidence.refusal(store, session, node, parent),
-                    "A skill needs a measured, certain effect: submit the pair again, or choose "
-                    "other nodes.",
+                    evidence.refusal(store, session, tree, node, parent),
+                    "A skill needs a certain gain over the baseline, the parent and the best node "
+                    "before it: submit the pair again, or choose other nodes.",
                 )
             names = ("title", "mechanism", "preconditions", "counter_indications", "code")
             wording.check({name: getattr(request, name) for name in names if name != "code"})
@@ -146,7 +146,7 @@ def _steps(
             not node.structure or node.structure != parent.structure
         )
         effect = (
-            evidence.measured(store, session, node, parent)
+            evidence.measured(store, session, tree, node, parent)
             if rewritten and node.hypothesis
             else None
         )
