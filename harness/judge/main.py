@@ -8,6 +8,7 @@ during the work, then {"id", "result"} or {"id", "error": {"kind": "task_refused
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -52,6 +53,7 @@ class Judge:
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._tokens: dict[int, CancelToken] = {}
         self._lock = threading.Lock()
+        self._closing = False
 
     def serve(self) -> None:
         """Serve until stdin closes, then end everything that was started at once."""
@@ -71,6 +73,7 @@ class Judge:
                 message["op"] == "evaluate" and message["request"]["purpose"] not in FRESH
             )
             self._idle.interrupt(message["task"]["digest"] if searching else "")
+        self._closing = True
         self._idle.close()
         self._machine.close()
         os._exit(0)  # workers die with their parents
@@ -96,6 +99,8 @@ class Judge:
                     "id": number,
                     "result": self._answer(message, _teller(number), token),
                 }
+            except _Closing:
+                return
             except Cancelled:
                 self._machine.reaper.wait()  # its processes end before the caller gets the answer
                 answer = _error(number, "cancelled", "cancelled", "")
@@ -130,10 +135,12 @@ class Judge:
     def _answer(self, message: dict[str, Any], tell: Tell, token: CancelToken) -> Any:
         """Return the result of a request. If the device has no memory left for the judge's own
         part, try once more with all other tasks closed. Raises TaskRefusedError if that is not
-        enough."""
+        enough, and _Closing for whatever fails while the judge ends its processes."""
         try:
             return getattr(self._handlers, message["op"])(message, tell, token)
         except Exception as error:
+            if self._closing:
+                raise _Closing from error
             if not device_link.is_want_of_memory(error):
                 raise
             several, reason = len(self._tasks) > 1, str(error).splitlines()[0]
@@ -145,6 +152,10 @@ class Judge:
             f"{device_link.free_bytes() / 2**30:.1f} GiB are free now. Use smaller shapes, or a "
             "machine with more memory."
         )
+
+
+class _Closing(Exception):
+    """The judge is ending, so nobody waits for the answer, and its failure says nothing."""
 
 
 def _failure_reply(number: int, error: Exception) -> dict[str, Any]:
@@ -169,7 +180,8 @@ _output = threading.Lock()
 
 
 def _say(answer: dict[str, Any]) -> None:
-    with _output:
+    # a caller that is gone closes stdin as well, which ends the judge
+    with _output, contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
