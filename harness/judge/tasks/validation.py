@@ -46,7 +46,9 @@ def _disagreement(pool: CasePool, input_set: InputSet) -> str:
     if not input_set.finite:
         return (
             "the outputs hold NaN or infinity on the task's own inputs, so rounding cannot be "
-            "judged. Keep the inputs inside the operator's domain."
+            "judged. Keep the inputs inside the operator's domain. If a mask fills places with "
+            "-inf, return the values before the fill, or fill with a number of the size of the "
+            "others, such as 0."
         )
     for number, (output, expected, allowed) in enumerate(
         zip(input_set.framework, input_set.expected, input_set.allowances, strict=True)

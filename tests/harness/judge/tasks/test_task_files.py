@@ -46,6 +46,7 @@ BAD = {  # name: line that the refusal names, words of the reason or the fix
     "lacks_get_inputs": (11, "add one that returns the list"),
     "lacks_model": (9, "a task is a KernelBench file"),
     "lengthens_a_buffer": (10, "keep its shape and dtype"),
+    "masked_output": (4, "return the values before the fill"),
     "mean_of_the_output": (6, "their mean would pass the check in place of the outputs"),
     "non_finite_output": (6, "Keep the inputs inside"),
     "nondeterministic_reference": (6, "must be deterministic"),
