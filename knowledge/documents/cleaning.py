@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from kevolve_mcp.visible import is_invisible
+
 MAX_LINE = 1000  # characters; longer lines are folded
 _CSI = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _STRING = r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)?"
@@ -19,9 +21,6 @@ _MARKS = re.compile(
 _ODD = re.compile(r"[^\x20-\x7e\n\t]")
 _WORD = re.compile(r"[^\W_]+")
 _LIGATURES = re.compile("[\ufb00-\ufb06]")
-_HIDDEN = frozenset(
-    {"Cc", "Cf", "Cs", "Co", "Cn"}
-)  # control, format (zero width, direction, tags), surrogate, private, unassigned
 
 
 def clean(text: str) -> str:
@@ -31,9 +30,7 @@ def clean(text: str) -> str:
     if not text.isascii():
         text = _LIGATURES.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     text = _LINE_END.sub("\n", _ESCAPE.sub("", text))
-    text = _ODD.sub(
-        lambda found: "" if unicodedata.category(found[0]) in _HIDDEN else found[0], text
-    )
+    text = _ODD.sub(lambda found: "" if is_invisible(found[0]) else found[0], text)
     text = _MARKS.sub(r"\1", text)
     return "\n".join(part for line in text.split("\n") for part in _folded(line.rstrip()))
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 
 from kevolve_mcp.errors import UsageError
+from kevolve_mcp.visible import invisible
 
 MAX_TEXT = 4000
 MAX_TITLE = 160
@@ -42,9 +43,6 @@ _ORDERS = (
     r"\b(?:curl|wget|sudo|ssh|pip install|rm -rf?|chmod|eval)\s+\S",
 )
 _ORDER = re.compile("|".join(_ORDERS), re.IGNORECASE | re.MULTILINE)
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 
 
 def problem(text: str) -> tuple[str, str]:
@@ -64,8 +62,8 @@ def problem(text: str) -> tuple[str, str]:
 def problem_anywhere(text: str) -> tuple[str, str]:
     """Return what is not allowed in texts or code, like `problem`. Code may contain numbers before
     names."""
-    if match := _HIDDEN.search(text):
-        return f"contains an invisible character (U+{ord(match[0]):04X})", "Write plain text."
+    if hidden := invisible(text):
+        return f"contains an invisible character (U+{ord(hidden):04X})", "Write plain text."
     if match := _ORDER.search(text):
         return (
             f"addresses the reader instead of describing kernels ({_shown(match[0])})",
@@ -81,7 +79,7 @@ def problem_anywhere(text: str) -> tuple[str, str]:
 
 def is_hostile(text: str) -> bool:
     """Return whether a short text hides characters, breaks lines, or addresses the reader."""
-    return bool(_HIDDEN.search(text) or _ORDER.search(text) or "\n" in text)
+    return bool(invisible(text) or _ORDER.search(text) or "\n" in text)
 
 
 def check(texts: Mapping[str, str]) -> None:
