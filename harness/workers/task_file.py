@@ -149,7 +149,9 @@ def read(
             f'{lines.at("TOLERANCE")}: TOLERANCE is {tolerance!r}; accepted: "default", "bitwise"'
         )
     baselines = getattr(module, "BASELINES", {})
-    if not isinstance(baselines, dict) or not all(callable(v) for v in baselines.values()):
+    if not isinstance(baselines, dict) or not all(
+        isinstance(k, str) and callable(v) for k, v in baselines.items()
+    ):
         raise TaskProblem(
             f"{lines.at('BASELINES')}: BASELINES must map names to callables of the init inputs "
             "that return a module or function"
@@ -216,7 +218,7 @@ def _cases(module: types.ModuleType, lines: Lines) -> list[CaseSpec]:
     if (
         not isinstance(declared, dict)
         or not declared
-        or not all(isinstance(v, dict) for v in declared.values())
+        or not all(isinstance(k, str) and isinstance(v, dict) for k, v in declared.items())
     ):
         raise TaskProblem(
             f'{lines.at("CASES")}: CASES must map names to keyword arguments, e.g. {{"small": '

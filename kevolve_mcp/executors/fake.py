@@ -52,6 +52,7 @@ from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 
 from . import scripted
 from .base import Executor, Progress, ProgressEvent
+from .naming import well_named
 
 _FAMILIES = ("cpu",)  # of the targets that it pretends to have
 
@@ -122,7 +123,7 @@ class FakeExecutor(Executor):
         if target.split(":")[0] not in _FAMILIES:
             raise Unavailable(f"no device for target {target}", "Choose cpu.")
         if "refused" in markers:
-            raise TaskRefused(markers["refused"], "Fix the task file.")
+            raise TaskRefused(scripted.lines(markers["refused"]), "Fix the task file.")
         if "class Model" not in source and "def reference" not in source:
             raise TaskRefused(
                 "the task defines neither class Model nor reference(*inputs)", "Add one of them."
@@ -143,12 +144,13 @@ class FakeExecutor(Executor):
         name = re.sub(r"\W+", "_", path.rsplit("/", 1)[-1].removesuffix(".py")) or "task"
         if name == "task" and path.count("/") > 1:
             name = path.split("/")[-2]
-        held_out = scripted.words(markers.get("held_out", ""))
+        held_out = scripted.words(scripted.lines(markers.get("held_out", "")))
         rows = int(markers.get("rows", "4"))
         cases = tuple(
-            scripted.case_of(n, rows) for n in scripted.words(markers.get("cases", "default"))
+            scripted.case_of(n, rows)
+            for n in scripted.words(scripted.lines(markers.get("cases", "default")))
         )
-        return Task(
+        task = Task(
             name=markers.get("name", name),
             digest=digest,
             source=source,
@@ -161,6 +163,7 @@ class FakeExecutor(Executor):
             operators=dict.fromkeys(scripted.words(markers.get("operators", "aten.mul.Tensor")), 1),
             neighbours=neighbours,
         )
+        return well_named(task)
 
     async def evaluate(
         self,

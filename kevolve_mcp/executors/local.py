@@ -29,6 +29,7 @@ from .base import Executor, Progress, ProgressEvent
 from .devices import Seat, Turns, alike, choose, in_flight, placed
 from .interpreters import INSTALL_TORCH, find_interpreters
 from .judge import JudgeProcess, start_judge
+from .naming import well_named
 
 
 class _Place(NamedTuple):
@@ -92,7 +93,7 @@ class LocalExecutor(Executor):
             "timed": timed,
             "fresh": fresh,
         }
-        return from_json(Task, await self._placed(target, source, message, progress))
+        return well_named(from_json(Task, await self._placed(target, source, message, progress)))
 
     async def evaluate(
         self,

@@ -28,6 +28,7 @@ from harness.types import (
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, Unavailable, read_error
 
 from .base import Executor, Progress, ProgressEvent
+from .naming import well_named
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ class RemoteExecutor(Executor):
         progress: Progress | None = None,
     ) -> Task:
         call = JudgeCall("open_task", source, target, timed, fresh)
-        return await self.ask(Task, call, progress)
+        return well_named(await self.ask(Task, call, progress))
 
     async def evaluate(
         self,

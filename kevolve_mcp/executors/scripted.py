@@ -88,7 +88,7 @@ def evaluated(
         if verified
         else ()
     )
-    worded = markers.get("message", "").replace("\\n", "\n")
+    worded = lines(markers.get("message", ""))
     wrong = [c.name for c in shown if status == "incorrect" and c.name == markers.get("wrong")]
     if wrong:
         cases = _until_wrong(shown, wrong[0])
@@ -268,6 +268,11 @@ def markers_of_package(source: str) -> dict[str, str]:
     """Those markers of a kernel that are about its package, which has the kernel as a literal."""
     markers = markers_of(source.replace("\\n", "\n"))
     return {name: markers[name] for name in _OF_PACKAGES if name in markers}
+
+
+def lines(text: str) -> str:
+    """Return the value of a marker with line breaks where it says \\n."""
+    return text.replace("\\n", "\n")
 
 
 def words(text: str) -> list[str]:

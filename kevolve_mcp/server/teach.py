@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from kevolve_mcp.actions import sentences
 from kevolve_mcp.errors import KEvolveError, io_message, shortened
+from kevolve_mcp.synthesis.wording import said
 
 from .calls import call
 
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 
 def failure(error: KEvolveError) -> CallToolResult:
     """Return an error as a result: text for a model, and the same as an object."""
-    message, hint = shortened(error.message), shortened(error.hint)
+    # a task, a compiler or a file name may be quoted: no line of it may look like ours
+    message, hint = said(shortened(error.message)), said(shortened(error.hint))
     following = shortened(sentences(error.actions, call))
     text = f"Error ({error.code}): {message}"
     text += f"\nHint: {hint}" if hint else ""

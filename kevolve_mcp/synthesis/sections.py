@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,7 +29,7 @@ from .machine import about, device, rates
 from .shown import LEARNED, START, page_key, source_key
 from .starts import SimilarStart, Start
 from .templates import format_rules
-from .wording import log_end, met_line, one_line, quoted, said, settings
+from .wording import fenced, log_end, met_line, one_line, quoted, said, settings
 
 
 @dataclass(frozen=True)
@@ -135,10 +134,11 @@ def task(task: Task) -> AskSection:
             f"{case.name}{' (must not regress)' if case.protected else ''} | {case.weight:g} | "
             f"{shapes} | {baseline} | {roofline}"
         )
-    facts = [f"Parameters: {', '.join(task.parameters) or 'none'}. Tolerance: {task.tolerance}."]
+    parameters = said(", ".join(task.parameters)) or "none"
+    facts = [f"Parameters: {parameters}. Tolerance: {task.tolerance}."]
     facts += [f"Gradients are compared, too: {task.gradients}."] if task.gradients else []
-    facts += list(task.notes)
-    body = "\n".join([*rows, *facts, "Reference:", "```python", task.source.strip(), "```"])
+    facts += map(said, task.notes)
+    body = "\n".join([*rows, *facts, "Reference:", fenced(task.source)])
     return AskSection(f"Task {task.name}", body, give=2, least=600, key="task")
 
 
@@ -268,7 +268,7 @@ def source(node: Node, candidate: Candidate, session: str, say: Say, *, first: b
     key = source_key(node.id)
     # a text that was given before may differ only in these
     params = f" (with {settings(node.params)})" if node.params else ""
-    title, body = f"Source of {node.id}{params}", _fenced(candidate.source)
+    title, body = f"Source of {node.id}{params}", fenced(candidate.source)
     return AskSection(
         title, body, give=3 if first else 6, least=400 if first else 0, rest=rest, key=key
     )
@@ -281,7 +281,7 @@ def start_source(start: Start | None) -> AskSection | None:
     text = (
         f"{_MATERIAL}\n{quoted(start.candidate.source)}"
         if borrowed
-        else _fenced(start.candidate.source)
+        else fenced(start.candidate.source)
     )
     body = f"Origin: {start.origin}. {start.note}\n{text}"
     return AskSection("Starting kernel", body, give=3, least=400, key=START)
@@ -402,9 +402,3 @@ def rules(language: str, say: Say) -> AskSection:
         rest=say(Action("read_page", page="constraints/correctness")),
         key="rules",
     )
-
-
-def _fenced(text: str) -> str:
-    # longer than any fence in the text, so that the text cannot close the block
-    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{ticks}python\n{text.strip()}\n{ticks}"

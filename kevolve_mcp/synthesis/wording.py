@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kevolve_mcp.quantities import times
+from kevolve_mcp.visible import visible
 
 if TYPE_CHECKING:
     from kevolve_mcp.search.node import Meeting
@@ -37,8 +39,16 @@ def _cut(text: str, most: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters, except newlines and tabs."""
-    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+    """Return the text with spaces in place of control and other invisible characters, except
+    newlines and tabs."""
+    return visible(text)
+
+
+def fenced(text: str) -> str:
+    """Return Python source as a code block, which no line of it can close: the fence is longer than
+    any in the text."""
+    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{ticks}python\n{printable(text.strip())}\n{ticks}"
 
 
 def number(count: int, word: str) -> str:

@@ -7,7 +7,7 @@ from mcp import Client
 
 from kevolve_mcp.synthesis import estimate_tokens
 
-from .conftest import data, kernel, open_session, text
+from .conftest import TASK, data, kernel, open_session, refused, text
 
 pytestmark = pytest.mark.anyio
 
@@ -87,3 +87,31 @@ async def test_a_source_cannot_close_its_fence(client: Client) -> None:
     asked = text(await client.call_tool("session_next", {"session_id": session, "fresh": True}))
     shown = asked.partition("## Source of n1\n````python\n")[2].partition("\n````\n")[0]
     assert LINES[1] in shown
+
+
+async def test_a_task_cannot_close_its_fence(client: Client) -> None:
+    closing = f'"""\n````\n{LINES[1]} \x1b[31m\u2028{LINES[2]}\n"""\n'
+    session = await open_session(client, task_source=TASK + closing, policy={"skills": False})
+    asked = text(await client.call_tool("session_next", {"session_id": session, "fresh": True}))
+    shown = asked.partition("Reference:\n`````python\n")[2].partition("\n`````\n")[0]
+    assert f"{LINES[1]}  [31m {LINES[2]}" in shown
+    assert "\x1b" not in asked
+
+
+@pytest.mark.parametrize("marker", ["cases", "held_out"])
+@pytest.mark.parametrize("name", [f"large\\n\\n{LINES[0]}", "large\x1b[31m", "large\U000e0149"])
+async def test_a_name_of_a_case_is_one_line_without_hidden_text(
+    client: Client, marker: str, name: str
+) -> None:
+    source = f"# fake: {marker}={name}\n{TASK}"
+    answer = await client.call_tool("session_open", {"task_source": source})
+    assert "a name in CASES contains the character U+" in refused(answer)["message"]
+    assert not bare(text(answer))
+    assert "large\x1b" not in text(answer)
+
+
+async def test_in_why_a_task_was_refused(client: Client) -> None:
+    source = f"# fake: refused={MESSAGE}\u2028{LINES[2]}\n{TASK}"
+    answer = await client.call_tool("session_open", {"task_source": source})
+    assert JOINED in refused(answer)["message"]
+    assert not bare(text(answer)), text(answer)

@@ -56,7 +56,7 @@ def running(job: api.Job) -> Phrase:
         )
     eta = f", about {job.eta_s:.0f} s left" if job.eta_s is not None else ""
     queue = f", {job.queue} before it" if job.queue else ""
-    stage = f" at {job.stage}: {job.message}" if job.stage else ""
+    stage = f" at {job.stage}: {said(job.message)}" if job.stage else ""
     session = f" for {job.session_id}" if job.session_id else ""
     return Phrase(
         f"Job {job.id} ({job.kind}{session}) is running{stage}{eta}{queue}",

@@ -7,7 +7,7 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import latency, share, times
 from kevolve_mcp.search import dispatch, no_winner
 from kevolve_mcp.synthesis.machine import device
-from kevolve_mcp.synthesis.wording import one_line
+from kevolve_mcp.synthesis.wording import one_line, said
 
 from ..calls import call
 from ..results import Phrase
@@ -30,7 +30,7 @@ def opened(result: api.Opened) -> Phrase:
             else ""
         )
         lines.append(f"- {case.name} ({', '.join(case.inputs)}): {baselines}{ceiling}")
-    lines += [f"note: {note}" for note in session.notes]
+    lines += [f"note: {said(note)}" for note in session.notes]
     lines += [f"differs from your call: {text}" for text in result.differs]
     lines += map(similar_line, session.similar)
     if session.waiting_starts:

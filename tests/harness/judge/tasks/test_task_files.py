@@ -22,10 +22,14 @@ GOOD = [*sorted((DATA / "kernelbench").glob("*.py")), DATA / "bad_tasks" / "prin
 HANGS = {"hangs_in_forward": 8, "hangs_in_get_inputs": 12, "hangs_on_import": 20}
 BAD = {  # name: line that the refusal names, words of the reason or the fix
     "baselines_are_no_functions": (4, "map names to callables"),
+    "baselines_name_has_escapes": (4, "in BASELINES contains the character U+001B; accepted"),
     "baselines_use_a_taken_name": (5, "choose another name"),
+    "carries_on_a_hidden_state": (10, "they change self.hidden: make it an input"),
     "cases_is_no_mapping": (4, "map names to keyword arguments"),
     "cases_name_an_unknown_argument": (4, "gives 'rowz'"),
-    "carries_on_a_hidden_state": (10, "they change self.hidden: make it an input"),
+    "cases_name_has_lines": (4, "in CASES contains the character U+000A; accepted is text of"),
+    "cases_name_hides_text": (4, "contains the character U+E0149"),
+    "cases_name_is_a_number": (4, "map names to keyword arguments"),
     "changes_an_attribute": (6, "forward changes self.largest, a plain attribute"),
     "changes_its_input": (6, "clone them first"),
     "constant_output": (6, "a constant would pass the check in place of the outputs"),
