@@ -100,8 +100,9 @@ def check_two_instances(check: CaseCheck) -> None:
 
 
 def check_without_gradients(check: CaseCheck) -> None:
-    """For a case with gradients, call one model where none are recorded, then where they are, then
-    with inputs that require none. Raises Failure."""
+    """For a case with gradients, call one model where none are recorded, then where they are, with
+    the parameters of the call before, which reveals what was kept without them; the other way
+    round; then with inputs that require none. Raises Failure."""
     context, worker = check.context, check.worker
     pool = context.task.drawer.unrecorded(check.pool)
     if pool is None:
@@ -114,19 +115,27 @@ def check_without_gradients(check: CaseCheck) -> None:
     if plain.mismatches.wrong:
         plain.fail()
 
-    def build(other: CaseCheck, key: str, *, recording: bool) -> None:
+    def build(other: CaseCheck, key: str, *, recording: bool = False) -> None:
         construct(context, worker, other.pool, other.slots, key, name, recording=recording)
-        set_state(worker, other.pool, 0, key)
 
-    for other, recording, doing in (
-        (check, False, "after calls without gradients"),
-        (plain, True, "with inputs that require no gradients"),
-    ):
-        key = f"{name}, {doing}"
-        check.guard(doing, partial(build, other, key, recording=recording))
-        other.call_once(other.pool.checking[0][1], doing, key=key)
+    def renew() -> None:
+        # writes the parameters, and so renews what a model keeps by their versions
+        set_state(worker, pool, 0, name)
+
+    with_them, data = f"{name}, recorded", f"{name}, with data"
+    check.guard("calls with gradients", lambda: build(check, with_them))
+    check.guard("calls with gradients", lambda: build(plain, data, recording=True))
+    recorded = check, with_them, "a call with gradients"
+    unrecorded = plain, name, "a call without gradients"
+    of_data = plain, data, "a call with inputs that require no gradients"
+    for calls in ([unrecorded, recorded], [recorded, unrecorded, recorded], [of_data]):
+        check.guard(calls[0][2], renew)
+        before = ""
+        for other, key, doing in calls:
+            other.call_once(other.pool.checking[0][1], f"{doing}{before}", key=key)
+            before = f", after {doing}"
+    for key in (with_them, data, name):
         check.drop(key)
-    check.drop(name)
 
 
 def check_shared_instances(context: StageContext, worker: Worker) -> None:
