@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .building import BuildOrder, BuiltFile, NativeError, build, build_once, macros
+from .float_state import same_float_state
 from .prototypes import POINTED, Prototype, read_prototypes, signature
 
 DEFAULT_FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fopenmp")
@@ -35,7 +36,9 @@ def load_cpp(
         prototypes[name] = signature(name, letters)
     built = build(BuildOrder("cpp", source, macros(flags, defines)), build_here)
     try:
-        return CppLibrary(ctypes.CDLL(built.path), prototypes, built.identity)
+        with same_float_state():
+            handle = ctypes.CDLL(built.path)
+        return CppLibrary(handle, prototypes, built.identity)
     except OSError as error:
         raise NativeError(
             f"the library was built but cannot be loaded: {error}. Is every called function "

@@ -1,0 +1,33 @@
+"""Libraries in C++ that are loaded into a program of somebody else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.native import find_compiler
+
+SCRIPT = """
+import sys
+from harness.native import load_cpp
+
+tiny = float.fromhex("0x1p-1060")
+lib = load_cpp('extern "C" double half(double x) { return x / 2; }', flags=sys.argv[1:])
+assert lib.half(1.0) == 0.5
+assert tiny * 1.0 > 0.0
+"""
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
+@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast", "-funsafe-math-optimizations"])
+def test_loading_keeps_numbers_below_the_smallest_normal_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, flag: str
+) -> None:
+    monkeypatch.setenv("KEVOLVE_NATIVE_CACHE", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, flag], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
