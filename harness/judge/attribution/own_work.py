@@ -126,7 +126,9 @@ def _meter(
 
     def burst(*, record: bool) -> tuple[BurstResult, int, int]:
         result = bursts.run(worker, slots, case.name, [input_set], [0], seconds, record=record)
-        return result, *worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter").values[:2]
+        reply = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter")
+        launches, own_ns = reply.values[:2]
+        return result, launches, own_ns
 
     def measure() -> tuple[float, float, int]:
         burst(record=True)  # compiles, tunes, allocates
