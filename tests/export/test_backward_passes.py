@@ -100,13 +100,15 @@ class Function(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, w):
         CALLS.append(1)
+        y = torch.sin(x) * w
         {forward}
-        return torch.sin(x) * w
+        return y
 
     @staticmethod
     def backward(ctx, g):
         {backward}
-        gx, gw = g * w * torch.cos(x), (g * torch.sin(x)).sum(0)
+        sine = ctx.y / w if hasattr(ctx, "y") else torch.sin(x)
+        gx, gw = g * w * torch.cos(x), (g * sine).sum(0)
         ctx.after() if hasattr(ctx, "after") else None
         return gx, gw
 
@@ -126,6 +128,9 @@ USED_UP = single(
 )
 OF_W = single("ctx.save_for_backward(x); ctx.w = w", "(x,) = ctx.saved_tensors; w = ctx.w.detach()")
 OF_X = single("ctx.save_for_backward(w); ctx.x = x", "(w,) = ctx.saved_tensors; x = ctx.x.detach()")
+OF_Y = single("ctx.save_for_backward(x, w); ctx.y = y.detach()", "x, w = ctx.saved_tensors")
+VIEW_OF_Y = SINGLE, OF_Y[1].replace("return result\n", "return result.view(-1, 64)\n")
+SAVED_Y = single("ctx.save_for_backward(x, w, y)", "x, w, ctx.y = ctx.saved_tensors")
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +146,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, rows in (("small", 8), ("large", 64), ("hidden", 24))
     )
     packages = {"pair": PAIR, "saved": SAVED, "kept": KEPT, "used_up": USED_UP}
-    packages |= {"of_w": OF_W, "of_x": OF_X}
+    packages |= {"of_w": OF_W, "of_x": OF_X, "of_y": OF_Y, "view_of_y": VIEW_OF_Y}
+    packages["saved_y"] = SAVED_Y
     for name, (task, kernel) in packages.items():
         verdicts = {case.name: "faster" for case in cases}
         one = sample(name, task, kernel, cases, verdicts, gradients=True)
@@ -290,14 +296,36 @@ def input_changed(m, x):
     x.detach().add_(1)
     y.backward()
 
+def batch_refilled(m, x):
+    x.grad = torch.zeros_like(x)
+    batch = x.detach().clone()
+    y = m(batch.view(8, 64)).square().sum()
+    batch.normal_()
+    y.backward()
+
+def result_changed(m, x):
+    y = m(x)
+    y += 1
+    loss = y.square().sum()
+    del y
+    loss.backward()
+
+def result_bent(m, x):
+    torch.relu_(m(x).view(-1).sub_(0.1)).sum().backward()
+
+by_torch = "refused by torch"
 wanted = {
-    "saved": (*["right"] * 4, *["refused by torch"] * 2),
-    "kept": ("right", *["refused"] * 3, "refused by torch", "right"),
-    "used_up": ("right", *["refused"] * 3, "refused by torch", "right"),
-    "of_w": (*["right"] * 4, *["refused"] * 2),
-    "of_x": (*["right"] * 4, *["refused"] * 2),
+    "saved": (*["right"] * 4, *[by_torch] * 3, *["right"] * 2),
+    "kept": ("right", *["refused"] * 3, by_torch, *["right"] * 4),
+    "used_up": ("right", *["refused"] * 3, by_torch, *["right"] * 4),
+    "of_w": (*["right"] * 4, "refused", *[by_torch] * 2, *["right"] * 2),
+    "of_x": (*["right"] * 4, by_torch, *["refused"] * 2, *["right"] * 2),
+    "of_y": (*["right"] * 4, *[by_torch] * 3, *["refused"] * 2),
+    "view_of_y": (*["right"] * 4, *[by_torch] * 3, *["refused"] * 2),
+    "saved_y": (*["right"] * 4, *[by_torch] * 3, *["refused"] * 2),
 }
-ways = (once, after_another, two_layers, again, weight_changed, input_changed)
+ways = (once, after_another, two_layers, again, weight_changed, input_changed, batch_refilled,
+        result_changed, result_bent)
 for name, results in wanted.items():
     for way, result in zip(ways, results):
         outcome(way.__name__, name, way, result)
