@@ -60,9 +60,13 @@ def read(worker: Worker, address: int, like: torch.Tensor) -> torch.Tensor | Non
 
     value = torch.empty_like(like).contiguous()
     if worker.link is not None:
-        there = device_link.link(worker).bytes_at(address, value.nbytes) if value.nbytes else None
-        if there is not None:
-            value.view(-1).view(torch.uint8).copy_(there)
+        if not value.nbytes:
+            return value
+        try:
+            there = device_link.link(worker).bytes_at(address, value.nbytes)
+        except Interfered:  # no longer shared
+            return None
+        value.view(-1).view(torch.uint8).copy_(there)
         return value
     memory = memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
     try:

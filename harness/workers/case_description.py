@@ -96,7 +96,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
                 wide,
                 calls.first,
                 pointwise=calls.recorder.pointwise,
-                solving=second_results.solves(counts),
+                solving=doubled and second_results.solves(counts),
             )
             if upstream or not operators.is_exact(counts)
             else ""

@@ -3,18 +3,21 @@ round to whole numbers: comparisons, and places of values in order."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 # which arguments are compared
 COMPARISONS = dict.fromkeys(("gt", "lt", "ge", "le", "searchsorted", "bucketize"), (0, 1))
-# where operators that return places of values in their first argument take the axis; None: all
+# where operators that return places of values in their first argument take the axis, and its usual
+# value; None: all values at once
 CHOICES = {
     "topk": (2, -1), "sort": (1, -1), "argsort": (1, -1), "kthvalue": (2, -1), "median": (1, None),
     "max": (1, None), "min": (1, None), "argmax": (1, None), "argmin": (1, None),
 }  # fmt: skip
-
 ORDERS = {"topk", "sort", "argsort"}
+_WITH_AXIS = {"max", "min", "median"}  # without one they return no place
+_OPEN = {*ORDERS, "argmax", "argmin"}  # of the others, mostly the values are used
 
 
 def are_made(names: Iterable[str], *, discrete: bool) -> bool:
@@ -25,58 +28,74 @@ def are_made(names: Iterable[str], *, discrete: bool) -> bool:
     return bool(bases & ({*CHOICES, *COMPARISONS} if discrete else ORDERS))
 
 
-def compared(name: str, args: Sequence[Any]) -> list[int]:
+def compared(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
     """Return the positions of an operator's floating tensors on which its decision depends."""
     import torch
 
-    return [
-        at
-        for at in COMPARISONS.get(name, (0,) if name in CHOICES else ())
-        if at < len(args) and isinstance(args[at], torch.Tensor) and args[at].is_floating_point()
-    ]
+    def is_floating(at: int) -> bool:
+        return (
+            at < len(args) and isinstance(args[at], torch.Tensor) and args[at].is_floating_point()
+        )
+
+    if name in CHOICES:
+        chooses = is_floating(0) and args[0].dim() and args[0].numel()
+        no_place = name in _WITH_AXIS and not isinstance(_axis(name, args, kwargs), int)
+        return [0] if chooses and not no_place else []
+    return [at for at in COMPARISONS.get(name, ()) if is_floating(at)]
 
 
 def is_open(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Return whether an operator orders values of which some are equal, so that it may choose
-    any of these."""
-    if name not in CHOICES or not compared(name, args):
+    """Return whether an operator that returns places orders equal values, so that it may choose any
+    of these."""
+    if name not in _OPEN or not compared(name, args, kwargs):
         return False
     value, axis = args[0], _axis(name, args, kwargs)
-    ordered = (value.reshape(-1) if axis is None else value.movedim(axis, -1)).sort(-1).values
-    kept = args[1] if name == "topk" else 1 if name in ("max", "argmax") else None
-    chosen = ordered if kept is None else ordered[..., -(kept + 1) :]
-    chosen = ordered[..., :2] if name in ("min", "argmin") else chosen
+    lines = value.reshape(-1) if axis is None else value.movedim(axis, -1)
+    if name in ("sort", "argsort"):
+        chosen = lines.sort(-1).values
+    else:
+        count = args[1] if name == "topk" else 1
+        largest = (
+            (args[3] if len(args) > 3 else kwargs.get("largest", True))
+            if name == "topk"
+            else (name == "argmax")
+        )
+        # what is chosen, and the first value that is not
+        chosen = lines.topk(min(count + 1, lines.shape[-1]), -1, largest=largest).values
     return bool((chosen[..., 1:] == chosen[..., :-1]).any())
+
+
+def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float) -> Any:
+    """Return the first value on which the operator decides, moved by about `slack`, relative to the
+    value plus the root mean square of its tensor. side: of a comparison up or down. Values in order
+    that are closer become equal, but for their places, by which the first ones come first where it
+    is positive and the last ones otherwise; by 1 and by 0.125 other ones are together."""
+    import torch
+
+    value = args[compared(name, args, kwargs)[0]]
+    finite = value.isfinite()
+    usable = torch.where(finite, value, 0)
+    scale = usable.square().mean().sqrt().clamp(min=torch.finfo(value.dtype).tiny)
+    if name in COMPARISONS:
+        return value + side * slack * (usable.abs() + scale)
+    # on this axis steps of equal width are relative to the value plus the scale
+    bent = usable.sign() * torch.log1p(usable.abs() / scale)
+    offset = 0.0 if abs(side) == 1 else 0.5
+    grouped = ((bent / slack + offset).floor() + (1 - offset)) * slack
+    axis = _axis(name, args, kwargs)
+    count = value.numel() if axis is None else value.shape[axis]
+    places = torch.arange(count, device=value.device).to(value.dtype) / (2 * count)
+    along = (
+        value.shape
+        if axis is None
+        else [-1 if number == axis % value.dim() else 1 for number in range(value.dim())]
+    )
+    grouped = grouped - math.copysign(slack, side) * places.view(along)
+    moved = grouped.sign() * scale * torch.expm1(grouped.abs())
+    return torch.where(finite, moved, value)
 
 
 def _axis(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> int | None:
     position, usual = CHOICES[name]
     axis: int | None = args[position] if len(args) > position else kwargs.get("dim", usual)
     return axis
-
-
-def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float) -> Any:
-    """Return the first value on which the operator decides, moved by `slack` at most, relative to
-    the value plus the root mean square of its tensor. side: of a comparison up or down. Of values
-    in order, those that are closer change places: by 1 and -1 the first or the last ones come
-    first, by others each second one does."""
-    import torch
-
-    at = compared(name, args)[0]
-    value = args[at]
-    usable = torch.where(value.isfinite(), value, 0).abs()
-    by = usable.add_(usable.square().mean().sqrt()).mul_(slack)
-    if name in COMPARISONS:
-        return value + side * by
-    axis = _axis(name, args, kwargs)
-    shape = value.shape if axis is None else [value.shape[axis]]
-    places = torch.arange(max(1, value.numel() if axis is None else shape[0]), device=value.device)
-    if abs(side) == 1:
-        weights = places.to(value.dtype) / len(places)
-    else:
-        weights = (places % 2).to(value.dtype)
-    weights = weights if side > 0 else -weights
-    if axis is None:
-        return value + by * weights.view(value.shape)
-    along = [-1 if number == axis % value.dim() else 1 for number in range(value.dim())]
-    return value + by * weights.view(along)

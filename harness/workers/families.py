@@ -154,25 +154,34 @@ def _changed(values: Any, family: str, generator: Any) -> Any:
     if values.dtype == torch.bool:
         return change_mask(values, family, generator)
     if values.is_complex():
-        if family not in FLOATING or family == "edges":
+        if family == "edges" or family not in FLOATING:
             return FLOATING.get(family, _unchanged)(values, generator)
-        parts = FLOATING[family](torch.view_as_real(values), generator)
+        parts = _change_finite(torch.view_as_real(values), family, [], generator)
         return torch.view_as_complex(parts)
     if not values.is_floating_point():
         return change_integers(values, family, generator)
     if family in (SPARSE, CLUSTERED):
         return change_eight_bits(values, family, generator) if is_float8(values) else values
     axes = sorted_axes(values)
-    wide = values.float() if is_float8(values) else values
-    finite = wide.isfinite()
-    if not finite.all():  # missing values, masked ones: they say nothing about the range
-        if family == "special" or not finite.any():
-            return values
-        wide = torch.where(finite, wide, wide[finite][0])
-    changed = sorted_values.vary(wide, family, axes, generator)
+    if not is_float8(values):
+        return _change_finite(values, family, axes, generator)
+    changed = _change_finite(values.float(), family, axes, generator)
     limits = torch.finfo(values.dtype)
-    changed = changed.clamp(limits.min, limits.max) if is_float8(values) else changed
-    return torch.where(finite, changed.to(values.dtype), values)
+    return changed.clamp(limits.min, limits.max).to(values.dtype)
+
+
+def _change_finite(values: Any, family: str, axes: list[tuple[int, bool]], generator: Any) -> Any:
+    """Return new values where the present ones are finite: missing and masked ones say nothing
+    about the range. axes: see sorted_axes."""
+    import torch
+
+    finite = values.isfinite()
+    if finite.all():
+        return sorted_values.vary(values, family, axes, generator)
+    if family == "special" or not finite.any():
+        return values
+    filled = torch.where(finite, values, values[finite][0])
+    return torch.where(finite, sorted_values.vary(filled, family, axes, generator), values)
 
 
 def _unchanged(values: Any, generator: Any) -> Any:

@@ -92,7 +92,8 @@ def _ends(values: Any, generator: Any) -> Any:
     lowest, highest = float(values.min()), float(values.max())
     near, far = (lowest, highest) if draw(generator) < 0.5 else (highest, lowest)
     width = NARROWEST_END * (WIDEST_END / NARROWEST_END) ** draw(generator)
-    return _put(values.mul_(width).add_(near * (1 - width)), generator, far)
+    moved = values.mul_(width).add_(near * (1 - width)).clamp_(lowest, highest)
+    return _put(moved, generator, far)
 
 
 def _raise(values: Any, generator: Any) -> Any:
@@ -125,8 +126,10 @@ def _move(
     values. shape: 1 for each axis along which all elements belong to one slice."""
     import torch
 
+    dtype = torch.float64 if values.dtype == torch.float64 else torch.float32
+
     def uniform() -> Any:
-        return torch.rand(shape, generator=generator, device=values.device)
+        return torch.rand(shape, generator=generator, device=values.device, dtype=dtype)
 
     moves = uniform() < share
     moves.view(-1)[pick(moves.numel(), generator)] = True
@@ -134,7 +137,7 @@ def _move(
     narrowest, widest = widths
     width = torch.where(moves, narrowest + (widest - narrowest) * uniform(), 1.0)
     start = lowest * (1 - width) + uniform() * (1 - width) * (highest - lowest)
-    values.mul_(width.to(values.dtype)).add_(start.to(values.dtype))
+    values.mul_(width.to(values.dtype)).add_(start.to(values.dtype)).clamp_(lowest, highest)
 
 
 def _edges(values: Any, generator: Any) -> Any:

@@ -46,6 +46,8 @@ _SCALING = frozenset(
         "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
     ]
 )
+# values of a decision that are kept, to be compared with those in high precision
+KEPT_VALUES = 1 << 20
 _At = Callable[[str, Sequence[Any], dict[str, Any]], Sequence[Any]]
 
 
@@ -105,12 +107,14 @@ def compute_alternatives(
 
 
 def leaves_order_open(call: Callable[[Any], Any], inputs: Any) -> bool:
-    """Return whether call(inputs), in high precision, orders values of which some are equal."""
-    found = False
+    """Return whether call(inputs), in high precision, orders computed values of which some are
+    equal."""
+    found, exact = False, True
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        nonlocal found
-        found = found or decisions.is_open(name, args, kwargs)
+        nonlocal found, exact
+        found = found or (not exact and decisions.is_open(name, args, kwargs))
+        exact = exact and _keeps_exact(name)
         return args
 
     _call_watched(call, inputs, at)
@@ -127,14 +131,20 @@ def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
         if _rounds(name, args):
             collected.append(_Argument(args[0].detach().clone(), exact, name in _SCALING))
         collected.extend(
-            _Argument(args[position].detach().clone(), exact, False)
-            for position in decisions.compared(name, args)
+            _Argument(_some(args[position]), exact, False)
+            for position in decisions.compared(name, args, kwargs)
         )
-        exact = exact and operators.is_exact([f"aten.{name.strip('_') or name}"])
+        exact = exact and _keeps_exact(name)
         return args
 
     _call_watched(call, inputs, at)
     return collected
+
+
+def _some(value: Any) -> Any:
+    """Return a copy of at most KEPT_VALUES of the values."""
+    flat = value.detach().reshape(-1)
+    return flat[:: max(1, -(-len(flat) // KEPT_VALUES))].clone()
 
 
 def _move(
@@ -144,7 +154,7 @@ def _move(
     `slack` at most."""
     import torch
 
-    if positions := decisions.compared(name, args):
+    if positions := decisions.compared(name, args, kwargs):
         moved = list(args)
         moved[positions[0]] = decisions.move(name, args, kwargs, side, slack)
         return moved
@@ -160,6 +170,10 @@ def _move(
     by = usable.add_(usable.square().mean().sqrt()).mul_(abs(side) * slack).clamp_(max=MOST * step)
     by = by if side > 0 else by.neg_()
     return [value.add_(by) if name.endswith("_") else value + by, *args[1:]]
+
+
+def _keeps_exact(name: str) -> bool:
+    return operators.is_exact([f"aten.{name.strip('_') or name}"])
 
 
 def _rounds(name: str, args: Sequence[Any]) -> bool:

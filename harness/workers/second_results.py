@@ -40,7 +40,8 @@ BY_NORM = 4.0
 _SOLVERS = (
     "linalg_inv", "_linalg_solve", "linalg_solve", "linalg_lu", "linalg_cholesky", "linalg_ldl",
     "linalg_qr", "linalg_lstsq", "linalg_pinv", "linalg_eig", "_linalg_eig", "linalg_svd",
-    "_linalg_svd", "cholesky", "triangular_solve", "lu_solve", "geqrf",
+    "_linalg_svd", "_linalg_det", "_linalg_slogdet", "cholesky", "_cholesky_solve",
+    "triangular_solve", "lu_solve", "geqrf",
 )  # fmt: skip
 _Call = Callable[[Any], list[Any]]
 
@@ -55,23 +56,22 @@ def kind_for(
     call: _Call, arguments: Any, results: Sequence[Any], *, pointwise: bool, solving: bool
 ) -> Kind:
     """Return which second result a case needs. call, arguments: in high precision. results: the
-    framework's own outputs. pointwise: no two elements of a tensor are combined. solving: see
-    solves."""
+    framework's own outputs. pointwise: no two elements of a tensor are combined. solving: it solves
+    systems in single precision, see solves, and these arguments are in double."""
     if any(dtypes.name_of(t.dtype) in DOUBLE for t in results):
         return "moved" if pointwise else "moved by norm"
-    if solving:
-        return "moved in single"
     casts = _NarrowCasts()
     try:
         with casts.kept_wide():
             wide = call(arguments)
         expected = call(arguments) if casts.count else []
-    except Exception:  # dtypes that no longer match; there is no second result then
-        return ""
-    if [t.shape for t in wide] != [t.shape for t in results]:
-        return ""
-    both = zip(expected, wide, results, strict=bool(expected))
-    return "wide" if any(_differ(*three) for three in both) else ""
+    except Exception:  # dtypes that no longer match
+        expected = wide = []
+    if [t.shape for t in wide] == [t.shape for t in results]:
+        both = zip(expected, wide, results, strict=bool(expected))
+        if any(_differ(*three) for three in both):
+            return "wide"
+    return "moved in single" if solving else ""
 
 
 def compute(kind: Kind, call: _Call, arguments: Any, seed: int) -> list[Any]:

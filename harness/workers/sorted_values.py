@@ -33,8 +33,9 @@ def _raise_end(values: Any, factor: float, axes: list[tuple[int, bool]], generat
 
 
 def _take_levels(values: Any, axes: list[tuple[int, bool]], generator: Any) -> Any:
-    """Return few different values within the range of all. Each begins at a random place, in half
-    of the draws one of any magnitude, counted from one end: a few values then decide the sum."""
+    """Return few different values within the range of all, the same along all other axes. Each
+    begins at a random place, in half of the draws one of any magnitude, counted from one end: a few
+    values then decide the sum."""
     import torch
 
     axis, descending = axes[pick(len(axes), generator)]
@@ -50,5 +51,6 @@ def _take_levels(values: Any, axes: list[tuple[int, bool]], generator: Any) -> A
     heights = heights.flip(0) if descending else heights
     shape = [extent if number == axis else 1 for number in range(values.dim())]
     lowest, highest = float(values.min()), float(values.max())
-    heights = (lowest + (highest - lowest) * heights).to(values.dtype)
+    heights = lowest + (highest - lowest) * heights.double()
+    heights = heights.to(values.dtype).clamp(lowest, highest)
     return heights.view(shape).expand(values.shape).clone()

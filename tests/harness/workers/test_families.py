@@ -299,3 +299,22 @@ def test_missing_values_stay_missing_and_say_nothing_of_the_range(family: str) -
     values = vary([given], family, 5)[0]
     assert torch.equal(values.isfinite(), given.isfinite())
     assert float(values[given.isfinite()].abs().max()) < 1e5
+
+
+@pytest.mark.parametrize("family", ["moved", "ends"])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_large_numbers_in_double_keep_their_range(family: str, in_order: bool) -> None:
+    given = 1.7e9 + 60 * torch.rand(2048, dtype=torch.float64)
+    given = given.sort().values if in_order else given
+    for seed in range(24):
+        values = vary([given], family, seed)[0]
+        assert float(values.min()) >= float(given.min())
+        assert float(values.max()) <= float(given.max())
+        assert values.unique().numel() > 1
+
+
+def test_missing_complex_values_say_nothing_of_the_range() -> None:
+    given = torch.randn(64, 64, dtype=torch.complex64)
+    given[0, 0] = float("nan")
+    for family in ("moved", "uneven", "raised"):
+        assert int((~vary([given], family, 3)[0].isfinite()).sum()) == 1

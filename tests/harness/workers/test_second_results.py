@@ -61,3 +61,12 @@ def test_the_worst_conditioned_of_many_systems_shows_what_is_uncertain() -> None
     other = torch.linalg.inv(given[0].mT).mT.double()
     # a limit is four times what this shows
     assert 4 * float((second - precise).norm()) > float((other - precise).norm())
+
+
+def test_a_cast_counts_where_systems_are_solved_too() -> None:
+    def call(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        x = torch.linalg.solve(inputs[0], inputs[1])
+        return [(x.bfloat16().to(x.dtype) @ inputs[1])]
+
+    given = [torch.randn(8, 8) + 9 * torch.eye(8), torch.randn(8, 8)]
+    assert kind(call, given, solving=True) == "wide"

@@ -1,0 +1,85 @@
+"""Operators that decide: what they decide on, and which other decisions are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from harness.workers import decisions, high_precision, rounding
+
+SLACK = 4 * rounding.SINGLE
+Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+
+
+def alternatives(call: Call, given: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    dtypes = [t.dtype for t in call(given)]
+    return rounding.compute_alternatives(call, high_precision.to_double(given), SLACK, dtypes)
+
+
+def is_open(call: Call, given: list[torch.Tensor]) -> bool:
+    return rounding.leaves_order_open(call, high_precision.to_double(given))
+
+
+def best(given: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [torch.softmax(given[0], -1).argmax(-1)]
+
+
+@pytest.mark.parametrize("count", [8, 64, 1024])
+@pytest.mark.parametrize("apart", [1, 4, 5])
+def test_either_of_two_values_within_a_rounding_is_the_largest(count: int, apart: int) -> None:
+    row = torch.randn(count, dtype=torch.float64).clamp(max=2)
+    row[0], row[apart] = 3.0 + 2.0**-25, 3.0
+    found = {int(side[0]) for side in alternatives(best, [row[None]])}
+    assert found == {0, apart}
+    row[0] = 3.001  # further than that
+    assert {int(side[0]) for side in alternatives(best, [row[None]])} == {0}
+
+
+def test_a_number_within_a_rounding_of_a_sum_falls_on_both_sides() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        sums, numbers = given[0].cumsum(-1), given[1]
+        return [torch.searchsorted(sums, numbers), sums > numbers[:, :1]]
+
+    values = torch.full((1, 8), 0.125, dtype=torch.float64)
+    numbers = torch.tensor([[0.5 + 2.0**-30, 0.55]], dtype=torch.float64)
+    sides = alternatives(call, [values, numbers])
+    assert {int(side[0][0, 0]) for side in sides} == {3, 4}
+    assert {int(side[0][0, 1]) for side in sides} == {4}
+    assert {bool(side[1][0, 3]) for side in sides} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        (lambda given: [torch.softmax(given[0], -1).topk(2)[1]], True),  # all others are 0
+        (lambda given: [torch.softmax(given[0], -1).argmax(-1)], False),
+        (lambda given: [torch.softmax(given[0], -1).argmin(-1)], True),
+        (lambda given: [torch.softmax(given[0], -1).topk(1, largest=False)[1]], True),
+        (lambda given: [given[0].topk(2, largest=False)[1]], False),  # of inputs: see open_ties
+        (lambda given: [torch.exp(given[0] / 1e4).sort(-1).indices], False),
+        (lambda given: [torch.softmax(given[0], -1).max(-1).values], False),
+        (lambda given: [torch.softmax(given[0], -1).max()], False),
+        (lambda given: [torch.exp(given[0].sum()).sort().indices], False),
+    ],
+)
+def test_an_order_of_equal_computed_values_is_open(call: Call, found: bool) -> None:
+    given = torch.randn(4, 16)
+    given[:, 3] = 4000.0
+    assert is_open(call, [given]) is found
+
+
+def test_a_scale_from_a_maximum_leaves_nothing_open() -> None:
+    def quantized(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        step = given[0].abs().max(-1, keepdim=True).values / 127
+        return [torch.round(given[0] / step).to(torch.int8)]
+
+    given = torch.randn(64, 512).bfloat16().float()
+    given[:, :9] = 4.0
+    assert not is_open(quantized, [given])
+
+
+def test_a_single_number_has_no_order() -> None:
+    for name, args in (("sort", [-1]), ("topk", [1, -1]), ("max", [0])):
+        assert decisions.compared(name, [torch.tensor(3.0), *args], {}) == []
