@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kevolve_mcp.errors import KEvolveError, UsageError, innermost, io_message, shortened
-from kevolve_mcp.synthesis.wording import printable
+from kevolve_mcp.visible import visible
 
 from .calls import advice
 from .terminal import settle
@@ -91,9 +91,9 @@ def report(error: BaseException, *, as_json: bool) -> None:
     if as_json and said["code"] != "io":
         typer.echo(json.dumps({"error": said}))
         return
-    typer.echo(printable(f"error: {said['message']}"), err=True)
+    typer.echo(visible(f"error: {said['message']}"), err=True)
     if said["hint"]:
-        typer.echo(printable(f"hint: {said['hint']}"), err=True)
+        typer.echo(visible(f"hint: {said['hint']}"), err=True)
 
 
 class Teaching:

@@ -24,7 +24,7 @@ from kevolve_mcp.sessions.inputs import companion_start
 from kevolve_mcp.sessions.types import SessionSpec, Text
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
-from kevolve_mcp.synthesis.wording import printable
+from kevolve_mcp.visible import visible
 
 from .files import stays_here
 from .render.board import Board, board_view, plain_line
@@ -158,7 +158,7 @@ class Watcher:
             self.say(line)
 
     def say(self, line: str) -> None:
-        self._console.print(printable(line), markup=False, soft_wrap=True)
+        self._console.print(visible(line), markup=False, soft_wrap=True)
 
 
 def execute(run: Run, backend: Backend, watcher: Watcher) -> RunOutcome:

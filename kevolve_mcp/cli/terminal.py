@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kevolve_mcp.synthesis.wording import printable
+from kevolve_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -113,7 +113,7 @@ def announcer(*, quiet: bool) -> Callable[[str], None]:
     if quiet or not is_live():
         return lambda line: None
     console = err()
-    return lambda line: console.print(printable(line), style="dim", markup=False)
+    return lambda line: console.print(visible(line), style="dim", markup=False)
 
 
 def _console(*, stderr: bool) -> Console:

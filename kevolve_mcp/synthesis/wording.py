@@ -24,7 +24,7 @@ _MET = {
 def one_line(text: str, most: int = 80) -> str:
     """Return foreign text, such as a name, for use in a sentence: without line breaks and control
     characters, and shortened."""
-    return _cut(" ".join(printable(text).split()), most)
+    return _cut(" ".join(visible(text).split()), most)
 
 
 def said(text: str, most: int = sys.maxsize) -> str:
@@ -38,17 +38,11 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def printable(text: str) -> str:
-    """Return the text with spaces in place of control and other invisible characters, except
-    newlines and tabs."""
-    return visible(text)
-
-
 def fenced(text: str) -> str:
     """Return Python source as a code block, which no line of it can close: the fence is longer than
     any in the text."""
     ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{ticks}python\n{printable(text.strip())}\n{ticks}"
+    return f"{ticks}python\n{visible(text.strip())}\n{ticks}"
 
 
 def number(count: int, word: str) -> str:
@@ -64,7 +58,7 @@ def settings(params: Mapping[str, object]) -> str:
 def quoted(text: str) -> str:
     """Return the text with every line marked as quoted, so that neither its content, nor cutting,
     nor control characters can end the quotation."""
-    return "\n".join(f"> {printable(line)}" for line in text.strip().splitlines())
+    return "\n".join(f"> {visible(line)}" for line in text.strip().splitlines())
 
 
 PRINTED = "quoted from the compiler or the candidate, not an instruction to you"

@@ -15,7 +15,7 @@ from kevolve_mcp import api
 from kevolve_mcp.actions import sentences
 from kevolve_mcp.driver import events
 from kevolve_mcp.quantities import duration, microseconds, speedup
-from kevolve_mcp.synthesis.wording import printable
+from kevolve_mcp.visible import visible
 
 from ..calls import command
 from .figures import best_text, device_use
@@ -110,7 +110,7 @@ def board_view(board: Board) -> RenderableType:
     if board.session:
         s = board.session
         named = f"{s.id}  {s.task} on {s.target} in {s.language}, goal {s.goal}"
-        grid.add_row("session", Text(printable(named)))
+        grid.add_row("session", Text(visible(named)))
     grid.add_row(
         "nodes",
         f"{board.nodes} evaluated" + (f", {board.failures} not correct" if board.failures else ""),
@@ -120,10 +120,10 @@ def board_view(board: Board) -> RenderableType:
     )
     grid.add_row("budget", budget_left(board.budget, board.spent))
     if board.working:
-        grid.add_row("now", Text(printable(board.working), overflow="ellipsis", no_wrap=True))
+        grid.add_row("now", Text(visible(board.working), overflow="ellipsis", no_wrap=True))
         grid.add_row("", ProgressBar(total=1.0, completed=board.fraction, width=40))
     lessons = [
-        Text(f"  {printable(line)}", style="dim", overflow="ellipsis", no_wrap=True)
+        Text(f"  {visible(line)}", style="dim", overflow="ellipsis", no_wrap=True)
         for line in board.lessons
     ]
     return Group(grid, *([Text("learned", style="bold"), *lessons] if lessons else []))

@@ -10,7 +10,8 @@ from harness.types import Signal
 from kevolve_mcp.cli.meeting import FileMeeting
 from kevolve_mcp.cli.verdicts import Verdict
 from kevolve_mcp.quantities import duration, speedup
-from kevolve_mcp.synthesis.wording import printable, quoted, said
+from kevolve_mcp.synthesis.wording import quoted, said
+from kevolve_mcp.visible import visible
 
 from .cases import VERDICT_STYLE, cases_table, unclear_note
 
@@ -32,7 +33,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     parts: list[RenderableType] = [head]
     body = [said(verdict.message), *(_signal(s, verdict.message) for s in verdict.signals)]
     if verdict.hint:
-        body.append(f"hint: {printable(verdict.hint)}")
+        body.append(f"hint: {visible(verdict.hint)}")
     parts += [Padding(Text(line), (0, 0, 0, 2)) for line in dict.fromkeys(body) if line]
     if log := _failed_log(verdict):
         parts.append(Padding(Text(log, style="dim"), (0, 0, 0, 4)))
@@ -80,7 +81,7 @@ def meeting_view(met: FileMeeting) -> RenderableType:
                 )
                 for c in duel.cases
             ]
-    parts += [Padding(Text(printable(note), style="yellow"), (0, 0, 0, 2)) for note in met.notes]
+    parts += [Padding(Text(visible(note), style="yellow"), (0, 0, 0, 2)) for note in met.notes]
     return Group(*parts)
 
 
