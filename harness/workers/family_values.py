@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 SHIFT = 20.0  # standard deviations
-# The most elements that are raised, and their factor on the largest value. Beyond, one of so many
-# is raised: fewer would not decide a sum.
+# The most elements that are raised, and their factor on the largest value. By the smaller factor
+# one of so many is, if that is more: fewer would not decide a sum.
 FEW, MANY, FACTORS = 64, 2048, {"uneven": 1000.0, "raised": 8.0}
 # the width of a moved slice or block, as a share of the range of all values; and the share of those
 # that are moved
@@ -62,7 +62,8 @@ def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> A
     cancel, honest rounding errors are large compared with the sum (seen in 5 of 6,000 draws of sums
     over rows of 64)."""
     raised = raised_value(values, factor)
-    return _put(values, generator, raised if bool((values > 0).any()) else -raised)
+    most = values.numel() // MANY if factor == FACTORS["raised"] else FEW
+    return _put(values, generator, raised if bool((values > 0).any()) else -raised, most)
 
 
 def raised_value(values: Any, factor: float) -> float:
@@ -73,12 +74,12 @@ def raised_value(values: Any, factor: float) -> float:
     return float(min(factor * largest, 0.25 * torch.finfo(values.dtype).max))
 
 
-def _put(values: Any, generator: Any, value: float) -> Any:
-    """Put a value at a few random places."""
+def _put(values: Any, generator: Any, value: float, most: int) -> Any:
+    """Put a value at a few random places, at FEW or `most` of them."""
     import torch
 
     flat = values.view(-1)
-    count = max(1, min(FEW, flat.numel() // FEW), flat.numel() // MANY)
+    count = max(1, min(FEW, flat.numel() // FEW), min(most, flat.numel() // FEW))
     # fewer in half of the draws, and one in a quarter: a look at some elements may not find these
     count = int(count ** min(1.0, max(0.0, 4 * draw(generator) - 1)))
     places = torch.randint(flat.numel(), (count,), generator=generator, device=flat.device)
@@ -93,7 +94,7 @@ def _ends(values: Any, generator: Any) -> Any:
     near, far = (lowest, highest) if draw(generator) < 0.5 else (highest, lowest)
     width = NARROWEST_END * (WIDEST_END / NARROWEST_END) ** draw(generator)
     moved = values.mul_(width).add_(near * (1 - width)).clamp_(lowest, highest)
-    return _put(moved, generator, far)
+    return _put(moved, generator, far, values.numel() // MANY)
 
 
 def _raise(values: Any, generator: Any) -> Any:
@@ -101,15 +102,21 @@ def _raise(values: Any, generator: Any) -> Any:
 
 
 def _move_slices(values: Any, generator: Any) -> Any:
-    """Change averages and spreads along some axes and, often, in blocks of neighbours, so that a
-    candidate cannot assume those of plain inputs or of a regular sample. Slices are narrowed and
-    shifted within the range of all values, since the task may accept no others."""
+    """Change averages and spreads along some axes, so that a candidate cannot assume those of plain
+    inputs. Slices are narrowed and shifted within the range of all values, since the task may
+    accept no others."""
     axes = [axis for axis, extent in enumerate(values.shape) if extent > 1]
     moved_axes = [axis for axis in axes if draw(generator) < 0.5] or axes[:1]
     if axes and len(moved_axes) == len(axes):  # otherwise a slice would be a single value
         moved_axes.pop(pick(len(axes), generator))
     shape = [extent if axis in moved_axes else 1 for axis, extent in enumerate(values.shape)]
     _move(values, shape, SLICE_WIDTHS, MOVED_SLICES, generator)
+    return values
+
+
+def move_blocks(values: Any, generator: Any) -> Any:
+    """Often narrow and shift blocks of neighbours as well, so that a candidate cannot assume the
+    averages of a regular sample. Not of parameters: it would even out the averages of slices."""
     longest = min(LONGEST_BLOCK, values.numel() // 4)
     if longest > SHORTEST_BLOCK and draw(generator) < BLOCKS_SHARE:
         length = int(SHORTEST_BLOCK * (longest / SHORTEST_BLOCK) ** draw(generator))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .family_values import FACTORS, FLOATING, draw, pick, raised_value
+from .family_values import FACTORS, FLOATING, draw, move_blocks, pick, raised_value
 from .value_order import sort_like
 
 FEWEST_LEVELS, MOST_LEVELS = 2, 64
@@ -18,7 +18,8 @@ def vary(values: Any, family: str, axes: list[tuple[int, bool]], generator: Any)
         return _raise_end(values, FACTORS[family], axes, generator)
     if family == "moved" and axes:
         return _take_levels(values, axes, generator)
-    return sort_like(FLOATING[family](values, generator), axes)
+    changed = FLOATING[family](values, generator)
+    return sort_like(move_blocks(changed, generator) if family == "moved" else changed, axes)
 
 
 def _raise_end(values: Any, factor: float, axes: list[tuple[int, bool]], generator: Any) -> Any:
