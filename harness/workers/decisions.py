@@ -54,12 +54,9 @@ def is_open(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     if name in ("sort", "argsort"):
         chosen = lines.sort(-1).values
     else:
-        count = args[1] if name == "topk" else 1
-        largest = (
-            (args[3] if len(args) > 3 else kwargs.get("largest", True))
-            if name == "topk"
-            else (name == "argmax")
-        )
+        count, largest = 1, name == "argmax"
+        if name == "topk":
+            count, largest = args[1], args[3] if len(args) > 3 else kwargs.get("largest", True)
         # what is chosen, and the first value that is not
         chosen = lines.topk(min(count + 1, lines.shape[-1]), -1, largest=largest).values
     return bool((chosen[..., 1:] == chosen[..., :-1]).any())
