@@ -51,7 +51,7 @@ $(STAMP): pyproject.toml constraints.txt
 test: lint
 	@cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; export KEVOLVE_TEST_CACHE="$$cache"; set -ex; \
 	tests() { $(BIN)/pytest -o cache_dir="$$cache/pytest" "$$@"; }; \
-	crowd=(-m "not proof and not quiet"); quiet=(-m quiet $$(grep -rl "mark\.quiet" tests --include="test_*.py")); \
+	crowd=(-m "not proof and not quiet"); quiet=(-m quiet $$(grep -rlw quiet tests --include="test_*.py")); \
 	tests -rs "$${crowd[@]}" -n 2 --dist loadfile || tests "$${crowd[@]}" --lf --lfnf=none; \
 	tests "$${quiet[@]}" || tests "$${quiet[@]}" --lf --lfnf=none
 

@@ -54,15 +54,7 @@ def estimates(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError(f"llvm-mca did not answer: {type(error).__name__}") from error
     if process.returncode:
-        reason = next(
-            (
-                line
-                for line in process.stderr.decode(errors="replace").splitlines()
-                if "error" in line
-            ),
-            "without a message",
-        )
-        raise ValueError(f"llvm-mca failed: {reason[:160]}")
+        raise ValueError(f"llvm-mca failed: {_reason(process.stderr.decode(errors='replace'))}")
     by = _name(version.stdout.decode(errors="replace"))
     parts = _REGION.split(process.stdout.decode(errors="replace"))
     bodies = {int(number): body for number, body in zip(parts[1::2], parts[2::2], strict=True)}
@@ -71,6 +63,15 @@ def estimates(
     if set(bodies) != set(range(len(codes))):
         raise ValueError("llvm-mca did not answer for every loop")
     return [_estimate(bodies[number], by) for number in range(len(codes))]
+
+
+def _reason(said: str) -> str:
+    """The first error, and the instruction that it is about where a note names it."""
+    lines = said.splitlines()
+    error = next((line.strip() for line in lines if "error" in line), "without a message")
+    about = next((line.split("instruction:")[1] for line in lines if "instruction:" in line), "")
+    named = " ".join(about.split())
+    return error[:160] + (f" ({named[:80]})" if named else "")
 
 
 def _name(version: str) -> str:

@@ -62,6 +62,8 @@ class Evaluation:
     """Its signals, the most important first."""
     cases: tuple[CaseResult, ...] = ()
     """One object per case; held-out cases only at the end of a session."""
+    input_families: tuple[str, ...] = ()
+    """The families of inputs that its shown cases were checked with; empty where it was wrong."""
     stages: dict[str, str] = field(default_factory=dict)
     """By stage that ran: "ok", or what failed."""
     stage_seconds: dict[str, float] = field(default_factory=dict)
@@ -137,6 +139,7 @@ def evaluation(
             for s in domain.signals
         ),
         cases=tuple(c for c in domain.cases if held_out or not c.held_out),
+        input_families=_input_families(domain, held_out=held_out),
         stages={s.stage: "ok" if s.ok else s.message or "failed" for s in domain.stages},
         stage_seconds={s.stage: round(s.seconds, 2) for s in domain.stages},
         target=domain.target,
@@ -152,6 +155,14 @@ def evaluation(
         logs={s.stage: s.log for s in domain.stages if s.log} if record else {},
         facts=dict(environment.facts) if record else {},
     )
+
+
+def _input_families(domain: Domain, *, held_out: bool) -> tuple[str, ...]:
+    names = [c.name for c in domain.cases if held_out or not c.held_out]
+    by_case: dict[str, list[str]] = next(
+        (s.data.get("families", {}) for s in domain.stages if s.stage == "verify"), {}
+    )
+    return tuple(dict.fromkeys(family for name in names for family in by_case.get(name, ())))
 
 
 # of a stage's data: name -> text from the judge, name -> {"artifact", "characters"} in the store

@@ -115,6 +115,10 @@ class Tree:
         """Direct children in the order of insertion; of ROOT: all nodes without a parent."""
         return self._children.get(node_id, ())
 
+    def rewrites(self, node_id: str) -> tuple[Node, ...]:
+        """Direct children with another text, not only other parameters."""
+        return tuple(child for child in self.children(node_id) if child.role != "tune")
+
     def trajectory(self, node_id: str) -> tuple[Node, ...]:
         """The path root -> node along first parents, the node included, ROOT not."""
         path: list[Node] = []

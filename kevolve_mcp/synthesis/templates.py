@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from harness.types import Candidate, Task, TensorSpec
+from harness.types import Candidate, Task
 from kevolve_mcp.errors import UsageError
 
 from .program import NotReadable, Program
@@ -122,11 +122,9 @@ def _interface(
         "float* out0"
     ]
     made = [
-        (
-            f"    out{i} = torch.empty({_shape_text(o.shape, specs, names)}, "
-            f"dtype=torch.{o.dtype}{device})"
-        )
+        f"    out{i} = torch.empty({shape}, dtype=torch.{o.dtype}{device}){note}"
         for i, o in enumerate(outputs)
+        for shape, note in [_shape_text(task, i, names)]
     ] or [f"    out0 = torch.empty_like({names[0]})"]
     return pointers, made, [f"out{i}" for i in range(max(1, len(outputs)))]
 
@@ -217,11 +215,34 @@ def _cuda(task: Task, names: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _shape_text(shape: tuple[int, ...], inputs: Sequence[TensorSpec], names: Sequence[str]) -> str:
-    for spec, name in zip(inputs, names, strict=False):
-        if spec.shape == shape:
-            return f"{name}.shape"
-    return f"{shape!r}"
+def _shape_text(task: Task, output: int, names: Sequence[str]) -> tuple[str, str]:
+    """The expression of an output's shape by the inputs' shapes, as they agree in all cases; a
+    comment on what none of them has."""
+    cases = [c for c in task.visible_cases if c.inputs and len(c.outputs) > output]
+    shapes = [c.outputs[output].shape for c in cases]
+    inputs = list(zip(names, zip(*(c.inputs for c in cases), strict=False), strict=False))
+    for name, specs in inputs:
+        if [s.shape for s in specs] == shapes:
+            return f"{name}.shape", ""
+    if len(set(map(len, shapes))) > 1:
+        return f"{shapes[0]!r}", "  # the number of axes differs between the cases"
+    axes, differ = [], []
+    for axis, extents in enumerate(zip(*shapes, strict=True)):
+        found = [
+            f"{name}.shape[{k}]"
+            for name, specs in inputs
+            for k in range(min(len(s.shape) for s in specs))
+            if tuple(s.shape[k] for s in specs) == extents
+        ]
+        if len(set(extents)) == 1 or not found:
+            axes.append(str(extents[0]))
+        else:
+            axes.append(found[0])
+        if len(set(extents)) > 1 and not found:
+            others = ", ".join(f"{e} in {c.name}" for e, c in zip(extents, cases, strict=True))
+            differ.append(f"axis {axis}: {others}")
+    text = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+    return text, f"  # {'; '.join(differ)}" if differ else ""
 
 
 def _triton(task: Task, names: list[str]) -> str:

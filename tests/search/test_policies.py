@@ -194,6 +194,16 @@ def test_greedy_never_prefers_a_loser_however_often_the_winner_was_tried():
     assert chosen.why == "n1 at 2x, 1 child so far"
 
 
+def test_greedy_extends_a_structure_rather_than_its_vain_settings():
+    settings = [node(n, 1.9, 1, role="tune", interval=(1.7, 2.0)) for n in range(2, 6)]
+    made = [node(1, 2.0, interval=(1.9, 2.1)), *settings]
+    (chosen,) = select(Greedy(drafts=0, tune_limit=0), tree(*made))
+    assert (chosen.parents, chosen.why) == (("n1",), "n1 at 2x, not expanded yet")
+    better = node(6, 2.4, 1, role="tune", interval=(2.3, 2.5))
+    (chosen,) = select(Greedy(drafts=0, tune_limit=0), tree(*made, better))
+    assert chosen.parents == ("n6",)
+
+
 def test_the_failure_of_what_is_known_to_be_better_is_repaired_first():
     made = tree(*LOST, node(3, 0.0, 2), node(4, 0.0, 1))
     assert [r.node.id for r in moves.repairs(moves.PolicyView.of(made, (), 8), 3)] == ["n4", "n3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,22 @@ def test_cuda_template_of_the_example() -> None:
     assert "device=x.device" in candidate.source
     assert "_lib.kernel[blocks, PARAMS" in candidate.source
     assert set(candidate.params()) == set(candidate.tunables())
+
+
+def test_the_shape_of_an_output_holds_in_every_case() -> None:
+    """In the first case the output happens to have the shape of an input."""
+    made = task("import torch", [spec("int64", 256, 32)], [spec("float32", 256, 32)], [])
+    first = made.cases[0]
+    wide = replace(
+        first,
+        name="wide",
+        inputs=(spec("int64", 512, 20),),
+        outputs=(spec("float32", 512, 128),),
+    )
+    several = replace(made, cases=(first, wide, *made.cases[1:]))
+    assert "torch.empty(input0.shape, dtype" in template_candidate(made).source
+    text = template_candidate(several).source
+    assert ".shape[0], 32), dtype=torch.float32)  # axis 1: 32 in only, 128 in wide\n" in text
 
 
 @pytest.mark.parametrize("language", ["cpp", "triton", "cuda"])

@@ -15,15 +15,19 @@ def level_of(size: int, ceilings: Ceilings) -> str:
 
 
 def memory_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
-    """Return the time to move inputs (from the level of the rotating sets) and outputs (in the
-    level of their reused memory) once each.
+    """Return the time to move inputs (from the level of the rotating sets, or of all that a call
+    moves, parameters included) and outputs (in the level of their reused memory) once each.
 
     The measured rate counts reads plus writes of a scaling kernel, so both directions are divided
     by it. The rate with streamed stores is used where the outputs are in a level that is faster
     with them, since any kernel could use such stores.
     """
     rates = _reachable(ceilings) if is_streamed(case, ceilings) else ceilings.bandwidth
-    return _moving_us(case, ceilings, working_set, rates)
+    return _moving_us(case, ceilings, _moved_bytes(case, working_set), rates)
+
+
+def _moved_bytes(case: Case, working_set: int) -> int:
+    return max(working_set, case.bytes_min)
 
 
 def is_streamed(case: Case, ceilings: Ceilings) -> bool:
@@ -36,7 +40,7 @@ def is_streamed(case: Case, ceilings: Ceilings) -> bool:
 def moved_between(case: Case, ceilings: Ceilings, working_set: int) -> str:
     """Describe the levels that the roofline assumes for a call's bytes: "inputs in L3, outputs in
     memory, streamed stores"."""
-    from_level, to_level = _levels(case, ceilings, working_set)
+    from_level, to_level = _levels(case, ceilings, _moved_bytes(case, working_set))
     streamed = ", streamed stores" if is_streamed(case, ceilings) else ""
     return f"inputs in {from_level}, outputs in {to_level}{streamed}"
 
@@ -66,10 +70,14 @@ def copying_us(case: Case, ceilings: Ceilings) -> float:
 
 
 def compute_us(case: Case, ceilings: Ceilings) -> float:
-    """Return the operations over the measured multiply-add rate of the outputs' dtype (that of
-    float32 for dtypes that were not measured)."""
-    dtype = next((o.dtype for o in case.outputs if o.dtype in ceilings.operations), "float32")
-    return 1e6 * case.operations / ceilings.operations[dtype]
+    """Return the operations over the measured multiply-add rate of `computed_in`."""
+    return 1e6 * case.operations / ceilings.operations[computed_in(case, ceilings)]
+
+
+def computed_in(case: Case, ceilings: Ceilings) -> str:
+    """Return the dtype whose rate limits a case: that of its outputs, float32 where the rate of
+    theirs was not measured."""
+    return next((o.dtype for o in case.outputs if o.dtype in ceilings.operations), "float32")
 
 
 def roofline_time_us(case: Case, ceilings: Ceilings, working_set: int) -> float:

@@ -26,6 +26,7 @@ COLD = (
     "what runs short"
 )
 WARM = "instructions, dependencies or extra passes"
+NARROWER = "products of narrower types, where they are exact enough, are not bound by that of {}"
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,12 @@ def _bound(m: MeasuredCase, ceilings: Ceilings) -> Signal:
         "memory_fraction": memory,
         "compute_fraction": compute,
     }
+    dtype = roofline.computed_in(m.case, ceilings)
     text = (
         f"case {m.case.name}: {latency:.1f} us, {rate:.1f} GB/s = {memory:.0%} of the memory "
         f"ceiling ({m.case.bytes_min / max(moving, 1e-9) / 1e3:.1f} GB/s with "
         f"{roofline.moved_between(m.case, ceilings, m.working_set)}), {operations:.1f} Gop/s = "
-        f"{compute:.0%} of the arithmetic ceiling"
+        f"{compute:.0%} of the arithmetic ceiling ({dtype})"
     )
     if (warm := m.result.warm_us) and warm < WARMER * latency:
         text += f"; {warm:.1f} us with warm caches"
@@ -123,12 +125,14 @@ def _bound(m: MeasuredCase, ceilings: Ceilings) -> Signal:
     if latency < LAUNCH_US and max(memory, compute) < NEAR:
         return Signal("launch_bound", f"{text}; the overhead of the call dominates", evidence)
     if max(memory, compute) >= NEAR:
+        if compute > memory:
+            text += f"; {NARROWER.format(dtype)}"
         return Signal("near_roofline", text, evidence)
     # an empty call moves nothing and computes nothing
     empty = min(m.result.nothing_us or 0.0, latency)
     limiting = BOUND * (latency - empty) / latency
     if empty > NOTED_FLOOR * latency:
-        text += f"; an empty call takes {empty:.1f} us of it"
+        text += f"; an empty call takes {empty:.1f} us of the {latency:.1f} us"
         evidence["empty_call_us"] = empty
     if memory >= limiting and memory >= compute:
         return Signal("memory_bound", text, evidence)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 
 from ...targets.state import DeviceState, Disturbance, disturbances
 from . import statistics
@@ -90,6 +91,27 @@ class Block:
             if others
             else 0.0
         )
+
+    def concentrated_us(self, baseline: str) -> float:
+        """Return by how much the candidate's turns take longer on average than their median, beyond
+        the baseline's, in microseconds per call. The figure is a median: work that some turns do
+        for all, such as filling several outputs at once, is not in it. The unmeasured calls of the
+        turns are included."""
+
+        def excess_us(name: str, turns_us: Sequence[float]) -> float:
+            extra_ns = self.unmeasured_ns.get(name, ())
+            calls = self.warm + self.calls
+            whole = (
+                [us + ns / 1e3 / calls for us, ns in zip(turns_us, extra_ns, strict=True)]
+                if len(extra_ns) == len(turns_us)
+                else list(turns_us)
+            )
+            return fmean(whole) - statistics.median(whole)
+
+        pairs = self.pairs.get(baseline, ())
+        if not pairs:
+            return 0.0
+        return excess_us("", [us for _, us in pairs]) - excess_us(baseline, [us for us, _ in pairs])
 
     @property
     def disturbances(self) -> tuple[Disturbance, ...]:
@@ -234,6 +256,17 @@ class CaseTimes:
             for outer, inner in zip(block.outer_ns, block.inner_ns, strict=True)
         ]
         return max(0.0, statistics.quantile(gaps, 0.25)) if gaps else 0.0
+
+    def concentrated_us(self, baseline: str, margin: float) -> float:
+        """Return the median over the processes of Block.concentrated_us; 0 where it is within the
+        margin. A busy machine raises it in some processes; a candidate has to do its work in
+        each."""
+        excess = [block.concentrated_us(baseline) for block in self.blocks if block.pairs]
+        candidate_us = [us for process in self.pairs(baseline) for _, us in process]
+        if not excess or not candidate_us:
+            return 0.0
+        found = statistics.median(excess)
+        return found if found > (margin - 1) * statistics.median(candidate_us) else 0.0
 
     @property
     def cold_us(self) -> float:

@@ -134,6 +134,7 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
         earlier,
         case_times.open_us
         + case_times.alone_open_us(baseline)
+        + case_times.concentrated_us(baseline, context.task.family.MARGIN)
         + prepared_us(context, case_times, case, baseline),
     )
 

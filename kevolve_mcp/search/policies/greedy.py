@@ -23,9 +23,10 @@ class Greedy(SelectionPolicy):
     repair.
 
     Nodes are ranked by their standing (`ranking.standings`), discounted by `fatigue` for every
-    child that was no better than its parent, and by `virtual_loss` for every open ask on the node.
-    A node that was expanded often without success makes room for the next best, but never for one
-    that lost to it in the same rounds. A stalled search alternates between a clean slate, an
+    rewrite that was no better than its parent, and by `virtual_loss` for every open ask on the
+    node. A node that was expanded often without success makes room for the next best, but never for
+    one that lost to it in the same rounds, nor for another setting of its own that is no better.
+    A stalled search alternates between a clean slate, an
     improvement without the trajectory, and a crossover of two different structures.
 
     drafts: the most independent samples before something is correct. repair_share: the share of
@@ -80,8 +81,10 @@ class Greedy(SelectionPolicy):
         tree, worth = view.tree, dict[str, float]()
         for node in tree.frontier():
             own = tree.known[node.id]
-            vain = sum(1 for child in tree.children(node.id) if tree.known[child.id] <= own)
+            vain = sum(1 for child in tree.rewrites(node.id) if tree.known[child.id] <= own)
             tired = own * self.fatigue**vain * self.virtual_loss ** view.load.get(node.id, 0)
             winners = tree.losses.get(node.id, ())
+            if node.role == "tune" and own <= tree.known[node.parents[0]]:
+                winners = (*winners, node.parents[0])
             worth[node.id] = min([tired, *(worth[w] for w in winners if w in worth)])
         return sorted(tree.frontier(), key=lambda n: -worth[n.id])

@@ -225,14 +225,14 @@ def improve(
             "earlier attempts"
         )
         return draft(view, why, "restart", **notes)
-    tries = len(view.tree.children(node.id))
+    tries = len(view.tree.rewrites(node.id))
     why = f"{node.id} at {times(node.score)}, " + (
         f"{_children(tries)} so far" if tries else "not expanded yet"
     )
     best = view.tree.best()
     if best is not None and view.tree.known[best.id] > view.tree.known[node.id]:
         under_way = view.load.get(best.id, 0)
-        why += f"; {best.id} leads, with {_children(len(view.tree.children(best.id)))}" + (
+        why += f"; {best.id} leads, with {_children(len(view.tree.rewrites(best.id)))}" + (
             f" and {under_way} in progress" if under_way else ""
         )
     return Expansion((node.id,), chosen, "improve", {PHASE: "expand", **notes}, why)

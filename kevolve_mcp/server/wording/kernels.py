@@ -45,6 +45,11 @@ def evaluated(result: api.Evaluated) -> Phrase:
     failed = result.evaluation.status != "correct" and len(result.evaluation.message) > SHORT
     lines = [f"In full: {said(result.evaluation.message)}"] if failed else []
     lines += [*_relation(result), *evaluation_lines(result.evaluation), *_facts(result)]
+    if result.depth == "check" and (families := result.evaluation.input_families):
+        lines.append(
+            f"Checked with these kinds of inputs: {', '.join(families)}; at the cases' own shapes "
+            "(others only where the task has HELD_OUT, at the finish)."
+        )
     if result.cached:
         lines.append(
             "Answered from the store: the same kernel was evaluated before under the same "

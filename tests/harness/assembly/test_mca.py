@@ -154,6 +154,9 @@ def test_an_error_of_llvm_mca_is_quoted(look: Look) -> None:
     error = "<stdin>:3:2: error: found an unsupported instruction in the input assembly sequence."
     found = look("", end=f'echo "warning: x" >&2\necho "{error}" >&2\nexit 1')
     assert found.note == f"llvm-mca failed: {error}"
+    note = "note: instruction: \tvaddps\t%zmm0, %zmm1"
+    found = look("", end=f'echo "error: unsupported" >&2\necho "{note}" >&2\nexit 1')
+    assert found.note == "llvm-mca failed: error: unsupported (vaddps %zmm0, %zmm1)"
     assert look("", end="exit 3").note == "llvm-mca failed: without a message"
     assert loops(found)["add"].by.startswith(OWN)
 

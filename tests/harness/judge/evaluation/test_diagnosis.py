@@ -55,7 +55,7 @@ def test_what_is_around_the_kernels_is_named_where_they_take_little(
         (20.0, 150.0, "latency_bound", "the largest part, 150.0 us, is instructions"),
         # without an empty call's time, the bytes take a fifth of the rest, or two fifths and more
         (90.0, 60.0, "latency_bound", "the largest part, 90.0 us, is the evaluator's own part"),
-        (176.0, 10.0, "memory_bound", "; an empty call takes 176.0 us of it"),
+        (176.0, 10.0, "memory_bound", "; an empty call takes 176.0 us of the 200.0 us"),
     ],
 )
 def test_the_largest_part_of_a_time_that_nothing_explains_is_named(
@@ -91,9 +91,20 @@ def test_outputs_beyond_the_caches_are_held_against_streamed_stores(
     assert roofline.limit(case, STREAMED, 4 << 20) == f"memory: inputs in memory, {where}"
 
 
+def test_a_table_that_fits_into_no_near_level_is_not_read_from_it() -> None:
+    """Parameters belong to what a call moves, though the rotating sets have no bytes of them."""
+    lookup = Case("lookup", bytes_min=(2 << 20) + 256, bytes_written=256)
+    assert roofline.moved_between(lookup, STREAMED, 512) == "inputs in memory, outputs in L3"
+    assert roofline.memory_us(lookup, STREAMED, 512) > 1e6 * (2 << 20) / 10e9
+
+
 def test_the_ceiling_is_named_by_what_takes_longest() -> None:
     busy = Case("busy", bytes_min=1 << 20, bytes_written=1 << 10, operations=1 << 40)
     assert roofline.limit(busy, STREAMED, 4 << 20) == "arithmetic"
+    reached = CaseResult("busy", correct=True, latency_us=1.1e6 * 1.0995, baselines={"eager": 1e7})
+    (found,) = diagnose([MeasuredCase(busy, reached, 4 << 20)], STREAMED, ())
+    assert found.name == "near_roofline"
+    assert "91% of the arithmetic ceiling (float32); products of narrower types" in found.message
     tiny = Case("tiny", bytes_min=64, bytes_written=64)
     assert roofline.limit(tiny, replace(STREAMED, launch_us=3.0), 64) == "the launch of a call"
 

@@ -208,3 +208,23 @@ def test_outputs_that_were_ready_in_half_of_the_rounds_count(
         block.ready_bytes = figures[number * ROUNDS : (number + 1) * ROUNDS]
     assert found.ready_bytes == ready_bytes
     assert CaseTimes(found.blocks[:0]).ready_bytes == 0.0
+
+
+def test_work_that_some_turns_do_for_all_is_left_open() -> None:
+    """One turn in six fills the outputs of all of them: no median shows it."""
+
+    def process(candidate_us: list[float], extra_ns: float = 0.0) -> Block:
+        pairs = {"eager": [(100.0, us) for us in candidate_us]}
+        unmeasured = {"": [extra_ns, *[0.0] * 11], "eager": [0.0] * 12}
+        return Block(
+            pairs, DeviceState(0), DeviceState(0), calls=1, warm=3, unmeasured_ns=unmeasured
+        )
+
+    calm, batches = [50.0] * 12, [350.0, *[50.0] * 5] * 2
+    assert CaseTimes([process(batches)] * 3).concentrated_us("eager", 1.02) == pytest.approx(50)
+    # in an unmeasured call of one turn: 2.4 ms over twelve turns of four calls
+    hidden = CaseTimes([process(calm, 2.4e6)] * 3)
+    assert hidden.concentrated_us("eager", 1.02) == pytest.approx(50)
+    # a busy machine disturbs some processes, and every process does its own work
+    assert CaseTimes([process(calm)] * 2 + [process(batches)]).concentrated_us("eager", 1.02) == 0
+    assert CaseTimes([process([51.0, *calm[1:]])] * 3).concentrated_us("eager", 1.02) == 0
