@@ -52,6 +52,30 @@ def places(worker: Worker, key: str, names: Sequence[str]) -> dict[str, int]:
     return {name: address for name, address in zip(names, answer, strict=True) if address}
 
 
+def copies(
+    worker: Worker, places: Mapping[str, int], like: Mapping[str, torch.Tensor]
+) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Return for each name bytes of the judge on the device, and those of the process at its place;
+    without what is empty or no longer shared."""
+    import torch
+
+    found = {}
+    for name, address in places.items():
+        nbytes = like[name].numel() * like[name].element_size()
+        try:
+            there = device_link.link(worker).bytes_at(address, nbytes) if nbytes else None
+        except Interfered:
+            continue
+        if there is not None:
+            found[name] = (torch.empty_like(there), there)
+    return found
+
+
+def as_like(memory: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return bytes on a device as a tensor of this shape and dtype, where that one is."""
+    return memory.to(like.device).view(like.dtype).view(like.shape)
+
+
 def read(worker: Worker, address: int, like: torch.Tensor) -> torch.Tensor | None:
     """Return the contiguous tensor that lies at an address of the process, which is not asked: it
     may be stopped. The address is one of device memory where the two share such memory. None if

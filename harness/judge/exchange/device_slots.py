@@ -131,12 +131,14 @@ class DeviceSlots(Slots):
         *,
         early: bool = False,
         long: bool = False,
+        also: Copies | None = None,
     ) -> QueuedResult:
         """Run a call on each of the sets, in order. Without a key no model is called, but as many
         bytes are copied. patience_s: how long the worker may take to queue its launches; after that
         the start is given anyway, since a call that waits for the device itself never finishes
         queueing. early: let the worker's word come as early as possible; used only with the judge's
-        own workers. long: leave the device to the judge while the inputs appear."""
+        own workers. long: leave the device to the judge while the inputs appear. also: copies to
+        make behind those of the outputs, before the clock stops."""
         link = device_link.link(worker)
         plan = link.place(sets)
         link.number += 1
@@ -157,7 +159,7 @@ class DeviceSlots(Slots):
             ready = worker.has_message(patience_s)
             copies = self._receive_copies(worker, link, key, len(sets), seconds) if ready else None
             before_ns, whole_ns, reply = self._measure(
-                worker, link, plan, copies, key, len(sets), seconds
+                worker, link, plan, copies, key, len(sets), seconds, also or []
             )
             self._call_count = len(sets)
             reply = reply or worker.wait(frames.OK, seconds)
@@ -186,6 +188,7 @@ class DeviceSlots(Slots):
         key: str,
         calls: int,
         seconds: float,
+        also: Copies,
     ) -> tuple[int, int, frames.Reply | None]:
         """Return before_ns and whole_ns, see QueuedResult, and the worker's last reply if it has
         come meanwhile. copies: None if the worker has not yet reported where its outputs will
@@ -211,7 +214,7 @@ class DeviceSlots(Slots):
         is_announced = copies is not None
         if copies is not None:
             link.words.await_on(stream, DONE, link.number)
-            copy(copies)
+            copy([*copies, *also])
             last.record()
         device_clock.wait_until(
             lambda: private.words[GO] == private.number, worker, deadline, deaf=True
@@ -225,7 +228,7 @@ class DeviceSlots(Slots):
                 reply = device_clock.wait_until(
                     lambda: link.words[DONE] == link.number, worker, deadline, reply
                 )
-                copy(copies)
+                copy([*copies, *also])
                 last.record()
             reply = device_clock.wait_until(last.query, worker, deadline, reply)
         finally:

@@ -33,6 +33,11 @@ MERGED = (
 DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
 FILLING_US = 2.0  # time of a small kernel that fills memory, in a queue of others (H100)
 Times = Mapping[str, CaseTimes]  # by case
+STATE_UNREAD = (
+    "the reference's forward updates parameters or buffers, and the candidate's calls put new "
+    "tensors in their place. The judge cannot read those while the process is stopped, so no "
+    "speed-up can be certified. Update them in place, with copy_ or an out argument"
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ def conclude(
     open_us = left_open_us(context, times, case.name, best)
     spared_us = prepared_us(context, case_times, case.name, best)
     signals += _doubts(case, comparison, open_us, spared_us, latency_us)
+    if is_state_unread(case_times):
+        signals.append(Signal("clock_open", f"case {case.name}: {STATE_UNREAD}"))
     concluded = replace(
         result,
         speedup=comparison.speedup,
@@ -115,7 +122,7 @@ def compare(
     """Compare with a baseline, using the known properties of the device and the number of baseline
     processes."""
     family = context.task.family
-    return statistics.compare(
+    comparison = statistics.compare(
         times[case].confirmed_pairs(baseline),
         family.MARGIN,
         rng,
@@ -123,6 +130,14 @@ def compare(
         process_us=family.PROCESS_US,
         open_us=left_open_us(context, times, case, baseline),
     )
+    if comparison.verdict == "faster" and is_state_unread(times[case]):
+        return replace(comparison, verdict="inconclusive")
+    return comparison
+
+
+def is_state_unread(times: CaseTimes) -> bool:
+    """Return whether what timed calls left was known only from the candidate's own report."""
+    return any(block.state_unread for block in times.blocks)
 
 
 def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:

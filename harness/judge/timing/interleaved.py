@@ -15,6 +15,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...types import Case
@@ -166,7 +167,7 @@ class _CaseRounds:
                 self._sides.half, self._sides.calls_made = half, {}
                 for name, state in self._states.items():
                     with self._blame(name), self._awake(name):
-                        state.begin()
+                        state.begin(partial(self._sides.call_once, name))
                 # the candidates stand still already
                 with (
                     self._sides,
@@ -192,6 +193,7 @@ class _CaseRounds:
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
+            block.state_unread = name in self._states and bool(self._states[name].unread)
             block.pairs = {
                 self._baseline: list(
                     zip(self._of_baseline, self._by_name[name].round_us, strict=True)
@@ -222,12 +224,17 @@ class _CaseRounds:
                 )
         later = self._most // 2 if len(pool.halves) > 1 else 0
         rounds = later if half.state else self._most - later
-        offset = self._rng.randrange(rounds)
+        offset, between = self._rng.randrange(rounds), self._rng.randrange(rounds)
         for number in range(rounds):
             self._rng.shuffle(order)
             for name in order:
+                state = self._states.get(name) if number == between else None
+                if state is not None:
+                    self._sides.also[name] = state.copies()
                 group = self._pick_group(half.groups, name, number + offset)
                 self._note(name, self._time_burst(name, group, turn))
+                if state is not None:
+                    state.look_between(self._sides.calls_made[name])
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             with self._blame(self._baseline):
                 nothing = self._sides.time_empty_calls(turn)

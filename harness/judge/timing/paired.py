@@ -33,11 +33,11 @@ from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from ..tasks.timing_plan import BURSTS
-from . import timed_state
 from .memory_use import MemoryUse
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne, Sides
 from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
+from .timed_state import TimedState
 
 PROCESSES = 3
 # limit on one side's calls in a block, after BURSTS bursts: a slow candidate needs no more
@@ -100,7 +100,7 @@ def time_process(
         with _blame(name):
             sides.compile(name)
     watched = checked and pool.updated
-    state = timed_state.TimedState(pool, worker, task.drawer) if watched else None
+    state = TimedState(pool, worker, task.drawer) if watched else None
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
@@ -125,9 +125,10 @@ def time_process(
                         change(name, half.state)
             sides.half = half
             if state is not None:
-                state.begin()
+                with _blame(""):
+                    state.begin(lambda: sides.call_once(""))
             with sides, turns(*roots, blame=lambda root: _blame(roots[root])) as turn:
-                rounds.run(half, turn, memory)
+                rounds.run(half, turn, memory, state)
                 if state is not None:
                     state.look()
             if state is not None:
@@ -148,6 +149,7 @@ def time_process(
         rounds.verify()
         if state is not None:
             state.verify()
+    block.state_unread = state is not None and bool(state.unread)
     block.pairs = {name: list(zip(times_us[name], times_us[""], strict=True)) for name in baselines}
     return block
 
@@ -181,8 +183,9 @@ class _Rounds:
         self._half = pool.halves[0]
         self._on_device = isinstance(sides, Queued)
 
-    def run(self, half: Half, turn: Turn, memory: MemoryUse) -> None:
-        """Run the rounds of one half. memory: that of the candidate, started before the rounds."""
+    def run(self, half: Half, turn: Turn, memory: MemoryUse, state: TimedState | None) -> None:
+        """Run the rounds of one half. memory: that of the candidate, started before the rounds.
+        state: what it updates, looked at after one of them."""
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         for name in names:
@@ -199,8 +202,11 @@ class _Rounds:
         rounds = later_rounds if half.state else self._most - later_rounds
         offset = self._rng.randrange(rounds)
         look_rounds = self._rng.sample(range(rounds), min(LOOKS, rounds)) if self._on_device else ()
+        between = self._rng.randrange(rounds)
         for number in range(rounds):
             self._rng.shuffle(names)
+            if state is not None and number == between:
+                sides.also[""] = state.copies()
             for position, name in enumerate(names):
                 # each side gets sets that the others have not just read, so that no side finds warm
                 # caches
@@ -215,6 +221,8 @@ class _Rounds:
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                 note(self._block, result, pool.calls, half, candidate=not name)
+                if state is not None and number == between and not name:
+                    state.look_between(sides.calls_made[""])
             if number in look_rounds:
                 memory.look()  # memory prepared in one call may be released in another
         # not between the rounds, since they would warm up one side's process

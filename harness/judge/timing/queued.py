@@ -108,6 +108,7 @@ class Queued(Sides):
                 self.seconds,
                 self._patience[name],
                 long=len(sets) in self._long,
+                also=self.also.pop(name, None),
             )
         self.note_calls(name, sets)
         slots.put(place)

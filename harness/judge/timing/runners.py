@@ -21,6 +21,7 @@ from ..exchange import bursts
 from ..exchange.bills import BilledCaller, ClockedCaller
 from ..exchange.calls import Caller
 from ..exchange.case_pool import CasePool
+from ..exchange.device_copies import Copies
 from ..exchange.input_sets import Half, InputSet
 from ..exchange.packets import PacketCaller
 from ..exchange.slots import BurstResult, Slots
@@ -87,6 +88,8 @@ class Sides(ABC):
         self.queue_ns = 0
         # by candidate: the inputs of its calls, in order; for the caller, which empties it
         self.calls_made: dict[str, list[InputSet]] = {}
+        # by candidate: what a device copies behind the outputs of its next burst
+        self.also: dict[str, Copies] = {}
         # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
         # a context in which a side runs that is stopped even before and after the turns of a half
@@ -151,6 +154,18 @@ class Sides(ABC):
             [0],
             COMPILE_SECONDS,
         )
+
+    def call_once(self, name: str) -> None:
+        """Make one call of a candidate that is not in a turn, and ignore its outputs."""
+        bursts.run(
+            self.workers[name],
+            self.slots[name],
+            self.keys[name],
+            [self.warm_set],
+            [0],
+            self.seconds,
+        )
+        self.note_calls(name, [self.warm_set])
 
     @abstractmethod
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
@@ -339,8 +354,9 @@ def _make_caller(
     trusted: bool,
     half: Half,
 ) -> Caller:
-    """Create a caller: by packets if calls are short, inputs and outputs fit into packets, and the
-    judge has a core for polling."""
+    """Create a caller: by packets if calls are short, inputs and outputs fit into packets, the
+    judge has a core for polling, and calls update nothing: what a worker does between two packets
+    is not timed."""
     if not one_core:
         return ClockedCaller(
             worker, pool, keys, layout, seconds, alone=alone, trusted=trusted, half=half
@@ -349,5 +365,6 @@ def _make_caller(
         sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs)
     )
     fits = 0 < input_bytes <= gate.PACKET_BYTES and 0 < output_bytes <= gate.PACKET_BYTES
-    kind = PacketCaller if alone and fits and pool.short else BilledCaller
+    packets = alone and fits and pool.short and not pool.updated
+    kind = PacketCaller if packets else BilledCaller
     return kind(worker, pool, keys, layout, seconds, alone=alone, trusted=trusted, half=half)

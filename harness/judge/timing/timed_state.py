@@ -1,19 +1,23 @@
 """Checks what timed calls leave in the parameters and buffers that the reference's forward updates.
 
-The values are read from the memory of the stopped process, on the host or on a device, after its
-last call, so that it cannot bring them up to date when it is asked. Only a tensor that is not where
-it lay before the calls is taken from the process's own report: it was assigned anew, it is not
-contiguous, or the judge cannot read its device memory.
+The values are read from the memory of the stopped process, after a round that is drawn and after
+the last call, so that it can neither bring them up to date when it is asked nor do so for several
+turns at once. On a device that shares its memory they are copied behind the outputs of the drawn
+round, before the clock stops. A tensor that is not where it lay before the calls is taken from the
+process's own report: it was assigned anew, it is not contiguous, or the judge cannot read its
+device memory. What is known only from there makes no candidate faster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .. import candidate_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
+from ..exchange import device_copies
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
 from ..processes.worker import Worker
@@ -41,37 +45,78 @@ class TimedState:
         initial = drawer.initial_state(pool)
         self._like = {name: initial[name] for name in pool.updated}
         self._places: dict[str, int] = {}
+        self._fixed: set[str] = set()  # what a call left in its place
         self._seen: dict[str, torch.Tensor] = {}
+        self._between: tuple[dict[str, torch.Tensor], list[InputSet]] = {}, []
+        self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._left: list[_Left] = []
+        self.unread: set[str] = set()
+        """What was known only from the process's own report."""
 
-    def begin(self) -> None:
-        """Note where the tensors lie, before the calls of a half."""
-        self._places = candidate_state.places(self._worker, self._pool.name, list(self._like))
+    def begin(self, call: Callable[[], None]) -> None:
+        """Note where the tensors lie, before the calls of a half. call: makes one call."""
+        before = self._find()
+        call()
+        self._places = self._find()
+        self._fixed = {name for name, place in self._places.items() if before.get(name) == place}
+        self._between = {}, []
+
+    def copies(self) -> device_copies.Copies:
+        """Return the copies of the tensors to make behind the outputs of a burst on a device. They
+        count once `look_between` is called after it."""
+        if not self._pool.shared:
+            return []
+        self._targets = candidate_state.copies(
+            self._worker, {n: self._places[n] for n in self._fixed}, self._like
+        )
+        return device_copies.group_copies(list(self._targets.values()))
+
+    def look_between(self, calls: list[InputSet]) -> None:
+        """Read what lies still in its place after a burst, while the process is stopped. calls:
+        those of this half so far."""
+        if self._pool.shared:
+            values = {
+                name: candidate_state.as_like(target, self._like[name])
+                for name, (target, _) in self._targets.items()
+            }
+        else:
+            values = self._read(self._fixed)
+        self._between = values, list(calls)
 
     def look(self) -> None:
         """Read the tensors after the last call, while the process is stopped."""
-        self._seen = {
-            name: value
-            for name, address in self._places.items()
-            if (value := candidate_state.read(self._worker, address, self._like[name])) is not None
+        self._seen = self._read(self._places)
+
+    def _find(self) -> dict[str, int]:
+        return candidate_state.places(self._worker, self._pool.name, list(self._like))
+
+    def _read(self, names: Iterable[str]) -> dict[str, torch.Tensor]:
+        found = {
+            name: candidate_state.read(self._worker, self._places[name], self._like[name])
+            for name in names
         }
+        return {name: value for name, value in found.items() if value is not None}
 
     def end(self, state: int, calls: list[InputSet]) -> None:
         """Keep what the calls of a half left, to be verified later."""
         values = candidate_state.ask(self._worker, self._pool.name, self._like)
-        places = candidate_state.places(self._worker, self._pool.name, list(self._like))
-        values |= {
-            name: value
-            for name, value in self._seen.items()
-            if places.get(name) == self._places[name]
-        }
+        places = self._find()
+        still = {name for name, place in self._places.items() if places.get(name) == place}
+        values |= {name: value for name, value in self._seen.items() if name in still}
         self._left.append(_Left(state, calls, values))
+        between, calls_before = self._between
+        if between := {name: value for name, value in between.items() if name in still}:
+            self._left.append(_Left(state, calls_before, between))
+        if self._pool.one_by_one or self._pool.shared:
+            self.unread |= set(self._like) - (still & self._fixed & set(self._seen))
 
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
         for left in self._left:
             expected = self._drawer.left_after(self._pool, left.state, left.calls)
             for name, reference in expected.items():
+                if name not in left.values:
+                    continue
                 value, framework = left.values[name], reference.framework
                 # an overflow in one call stays, and another right order of operations has none
                 lost = ~(framework.isfinite() & reference.expected.isfinite())
