@@ -15,7 +15,7 @@ def same_float_state() -> Iterator[None]:
     """Restore the state afterwards. Where a library is linked with -ffast-math or -Ofast, clang and
     gcc before 13 add code (crtfastmath.o) that sets such numbers to zero once it is loaded, for
     everything else that this thread computes, too."""
-    c = _c_mathematics()
+    c = c_mathematics()
     state = ctypes.create_string_buffer(STATE_BYTES)
     if c.fegetenv(state):
         raise OSError("fegetenv cannot read the floating-point state")
@@ -25,7 +25,8 @@ def same_float_state() -> Iterator[None]:
         c.fesetenv(state)
 
 
-def _c_mathematics() -> ctypes.CDLL:
+def c_mathematics() -> ctypes.CDLL:
+    """Return the C library's functions of <fenv.h>."""
     try:
         return ctypes.CDLL("libm.so.6")
     except OSError:  # a C library that has its mathematics inside

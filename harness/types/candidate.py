@@ -118,7 +118,7 @@ def _literal(source: str, name: str) -> tuple[object, int] | None:
         return None
     try:
         return ast.literal_eval(statement.value), statement.lineno
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:  # {[1]: 2} is a TypeError
         raise CandidateError(
             f"line {statement.lineno}: {name} must be a literal; computed values are not read"
         ) from error

@@ -26,6 +26,7 @@ from . import (
     object_places,
     own_kernels,
     placement,
+    process_settings,
 )
 from .prepared_model import PreparedModel
 
@@ -34,6 +35,7 @@ class CandidateHost(host.Host):
     """The commands of a candidate's worker besides those of every host."""
 
     module: Any = None
+    _unusual: process_settings.Unusual
     _own_kernels: own_kernels.OwnKernels | None = None
     _recorder: launches.LaunchRecorder | None = None
 
@@ -155,6 +157,16 @@ class CandidateHost(host.Host):
             else 0
             for name in names
         ]
+
+    def on_settings(self, fds: list[int], *, unusual: bool) -> dict[str, Any]:
+        """Return what a call must leave as it was, before a call under unusual settings or after
+        it; see process_settings."""
+        if unusual:
+            self._unusual = process_settings.Unusual.begin()
+            return process_settings.present()
+        found = process_settings.present()
+        self._unusual.end()
+        return found
 
     def on_left_state(self, fds: list[int], key: str, layout: Layout, names: list[str]) -> None:
         """Write the present values of these parameters and buffers, named as in the reference."""

@@ -18,8 +18,12 @@ _FREE_NAMES = """
     flatten unflatten unbind split split_with_sizes chunk narrow diagonal contiguous clone copy_
     _to_copy to lift_fresh lift resize_ set_ arange scalar_tensor view_as_real view_as_complex
     unfold movedim is_same_size record_stream _local_scalar_dense item is_nonzero linspace
+    new_full new_ones as_strided_ squeeze_ unsqueeze_ t_ transpose_ swapaxes_ swapdims_ unsafe_chunk
+    unsafe_split unsafe_split_with_sizes view_as
 """
 _FREE = frozenset(_FREE_NAMES.split())
+
+_PLAIN = ("aten", "prims")  # namespaces of the framework's plain operators
 
 # Operators that move, choose or compare values: they round nothing, so only one result is right.
 _EXACT_NAMES = """
@@ -62,11 +66,11 @@ def oscillates(names: Iterable[str]) -> bool:
 
 
 def is_free(name: str) -> bool:
-    """Return whether "aten.NAME[.overload]" computes nothing. What a higher-order operator itself
-    computes is not known, and anyone can define one of any name."""
-    if name.startswith("higher_order."):
-        return False
-    return name.split(".")[1] in _FREE if name.count(".") else name in _FREE
+    """Return whether "aten.NAME[.overload]" computes nothing. Of operators that are not the
+    framework's own that is not known: anyone can define one of any name, and what it calls is not
+    recorded. Profiling marks compute nothing."""
+    namespace, operator = name.split(".")[:2] if "." in name else ("aten", name)
+    return (namespace in _PLAIN and operator in _FREE) or namespace == "profiler"
 
 
 # methods of a tensor that export its values without dispatching an operator

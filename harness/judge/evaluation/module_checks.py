@@ -7,11 +7,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from ...types import Case
 from ...wire import memory_files
 from .. import candidate_state
-from ..candidate_workers import construct, prepare, set_state
+from ..candidate_workers import LOAD_SECONDS, construct, prepare, set_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
 from ..exchange import bursts
@@ -25,6 +26,28 @@ from .case_check import CaseCheck, most_held_calls
 # bytes of parameters and buffers above which only those that the reference updates are compared,
 # and no second instance is constructed; bytes of a case's set above which it shares no instance
 MOST_STATE_BYTES, MOST_SET_BYTES = 256 << 20, 1 << 30
+
+
+def check_settings(check: CaseCheck) -> None:
+    """Call it once and compare the settings of its process afterwards with those before. Raises
+    Failure."""
+    doing = "what a call leaves in its process"
+
+    def settings(*, unusual: bool) -> dict[str, Any]:
+        reply = check.worker.ask("settings", seconds=LOAD_SECONDS, unusual=unusual)
+        found: Any = check.worker.data(reply)
+        return dict(found) if isinstance(found, dict) else {}
+
+    before = check.guard(doing, partial(settings, unusual=True))
+    check.run_burst([check.pool.checking[0][1]], [0], doing)
+    after = check.guard(doing, partial(settings, unusual=False))
+    for name, value in before.items():
+        if after.get(name) != value:
+            _fail(
+                check,
+                f"a call changes {str(name)[:80]} in the process of its caller; the reference's "
+                "call does not",
+            )
 
 
 def check_state(check: CaseCheck) -> None:

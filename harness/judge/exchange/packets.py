@@ -73,7 +73,9 @@ class PacketCaller(Caller):
             spread[number] if number in spread else slot[place.leaf["offset"] :][: place.size]
             for number, place in enumerate(places)
         ]
-        size = self._socket.recvmsg_into([*parts, bytearray(1)])[0]
+        size, attached, flags, _ = self._socket.recvmsg_into([*parts, bytearray(1)])
+        if attached or flags & socket.MSG_CTRUNC:
+            raise interference(self._worker, "a message with attachments")
         if size != sum(place.size for place in places):
             raise interference(self._worker, f"outputs of {size} bytes")
         for number, source in spread.items():
