@@ -64,7 +64,8 @@ def is_open(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float) -> Any:
     """Return the first value on which the operator decides, moved by about `slack`, relative to the
-    value plus the root mean square of its tensor. side: of a comparison up or down. Values in order
+    value plus the usual size in its tensor, or among those that are put in order. side: of a
+    comparison up or down. Values in order
     that are closer become equal, but for their places, by which the first ones come first where it
     is positive and the last ones otherwise; by 1 and by 0.125 other ones are together."""
     import torch
@@ -72,14 +73,17 @@ def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, sl
     value = args[compared(name, args, kwargs)[0]]
     finite = value.isfinite()
     usable = torch.where(finite, value, 0)
-    scale = usable.square().mean().sqrt().clamp(min=torch.finfo(value.dtype).tiny)
+    tiny = torch.finfo(value.dtype).tiny
     if name in COMPARISONS:
-        return value + side * slack * (usable.abs() + scale)
+        return value + side * slack * (usable.abs() + _usual_size(usable).clamp(min=tiny))
+    axis = _axis(name, args, kwargs)
+    squares = usable.square()
+    mean = squares.mean() if axis is None else squares.mean(axis, keepdim=True)
+    scale = mean.sqrt().clamp(min=tiny)
     # on this axis steps of equal width are relative to the value plus the scale
     bent = usable.sign() * torch.log1p(usable.abs() / scale)
     offset = 0.0 if abs(side) == 1 else 0.5
     grouped = ((bent / slack + offset).floor() + (1 - offset)) * slack
-    axis = _axis(name, args, kwargs)
     count = value.numel() if axis is None else value.shape[axis]
     places = torch.arange(count, device=value.device).to(value.dtype) / (2 * count)
     along = (
@@ -90,6 +94,14 @@ def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, sl
     grouped = grouped - math.copysign(slack, side) * places.view(along)
     moved = grouped.sign() * scale * torch.expm1(grouped.abs())
     return torch.where(finite, moved, value)
+
+
+def _usual_size(value: Any) -> Any:
+    """Return the median size of the values that are not zero. Of values over many decades the root
+    mean square is far larger than most, and every comparison would be open."""
+    sizes = value.abs().reshape(-1)
+    sizes = sizes[sizes > 0]
+    return sizes.median() if sizes.numel() else value.new_zeros(())
 
 
 def _axis(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> int | None:
