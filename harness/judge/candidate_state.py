@@ -66,8 +66,11 @@ def copies(
             there = device_link.link(worker).bytes_at(address, nbytes) if nbytes else None
         except Interfered:
             continue
-        if there is not None:
-            found[name] = (torch.empty_like(there), there)
+        try:
+            if there is not None:
+                found[name] = (torch.empty_like(there), there)
+        except torch.OutOfMemoryError:  # compared at the end of the half alone
+            return {}
     return found
 
 

@@ -35,7 +35,7 @@ class CandidateHost(host.Host):
     """The commands of a candidate's worker besides those of every host."""
 
     module: Any = None
-    _unusual: process_settings.Unusual
+    _modes: dict[str, Any]  # once the module was loaded, see process_settings
     _own_kernels: own_kernels.OwnKernels | None = None
     _recorder: launches.LaunchRecorder | None = None
 
@@ -63,6 +63,7 @@ class CandidateHost(host.Host):
             framework_compiler.refuse()
         source = memory_files.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
+        self._modes = process_settings.modes()
         names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)
         if not any(hasattr(self.module, name) for name in names):
             modules.construct(self.module, modules.CANDIDATE, [], 0)  # raises with the explanation
@@ -158,15 +159,13 @@ class CandidateHost(host.Host):
             for name in names
         ]
 
-    def on_settings(self, fds: list[int], *, unusual: bool) -> dict[str, Any]:
-        """Return what a call must leave as it was, before a call under unusual settings or after
-        it; see process_settings."""
-        if unusual:
-            self._unusual = process_settings.Unusual.begin()
-            return process_settings.present()
-        found = process_settings.present()
-        self._unusual.end()
-        return found
+    def on_settings(self, fds: list[int], *, before: bool) -> dict[str, Any]:
+        """Return what a call must leave as it was, before it or after it; before it with torch's
+        settings as the candidate's module left them. See process_settings."""
+        if before:
+            process_settings.prepare()
+            return {**process_settings.present(), **self._modes}
+        return process_settings.present()
 
     def on_left_state(self, fds: list[int], key: str, layout: Layout, names: list[str]) -> None:
         """Write the present values of these parameters and buffers, named as in the reference."""

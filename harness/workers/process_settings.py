@@ -6,58 +6,50 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import random
-from dataclasses import dataclass
 from typing import Any
 
-from ..native.float_state import STATE_BYTES, c_mathematics
+from ..native.float_state import c_mathematics
 
-DEFAULT_STATE, TOWARD_ZERO = ctypes.c_void_p(-1), 0xC00  # FE_DFL_ENV, FE_TOWARDZERO on x86-64
-PRECISIONS = ("highest", "high")
+DEFAULT_STATE = ctypes.c_void_p(-1)  # FE_DFL_ENV: to nearest, denormal numbers are kept
 
 
-def present() -> dict[str, Any]:
-    """Return the settings by their names in words."""
+def modes() -> dict[str, Any]:
+    """Return torch's settings by their names in words."""
     import torch
 
+    try:
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError:  # set for each backend by itself
+        precision = "mixed"
     return {
         "torch's default dtype": str(torch.get_default_dtype()),
-        "the precision of matrix products": torch.get_float32_matmul_precision(),
+        "the precision of matrix products": precision,
         "whether only deterministic algorithms are used": (
             torch.are_deterministic_algorithms_enabled()
         ),
+    }
+
+
+def prepare() -> None:
+    """Undo what an earlier call may have left, so that a call which leaves it again is seen."""
+    import torch
+
+    torch.rand(1)
+    random.random()
+    c_mathematics().fesetenv(DEFAULT_STATE)
+
+
+def present() -> dict[str, Any]:
+    """Return all settings by their names in words."""
+    import torch
+
+    return {
+        **modes(),
         "torch's generator of random numbers": _digest(torch.get_rng_state().numpy().tobytes()),
         "Python's generator of random numbers": _digest(repr(random.getstate()).encode()),
         "how the processor rounds": _rounding(),
         "whether the processor keeps denormal numbers": _keeps_denormals(),
     }
-
-
-@dataclass
-class Unusual:
-    """Settings that no candidate expects, so that one that sets its own is seen even if earlier
-    calls have left them; the outputs of a call under them mean nothing."""
-
-    _state: ctypes.Array[ctypes.c_char]
-    _precision: str
-
-    @classmethod
-    def begin(cls) -> Unusual:
-        import torch
-
-        kept = cls(ctypes.create_string_buffer(STATE_BYTES), torch.get_float32_matmul_precision())
-        torch.rand(1)
-        random.random()
-        torch.set_float32_matmul_precision(PRECISIONS[kept._precision == PRECISIONS[0]])
-        c_mathematics().fegetenv(kept._state)
-        c_mathematics().fesetenv(DEFAULT_STATE)
-        c_mathematics().fesetround(TOWARD_ZERO)
-        return kept
-
-    def end(self) -> None:
-        import torch
-
-        c_mathematics().fesetenv(self._state)
-        torch.set_float32_matmul_precision(self._precision)
 
 
 def _digest(data: bytes) -> str:

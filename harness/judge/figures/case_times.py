@@ -263,7 +263,9 @@ class CaseTimes:
         """Return the median over the processes of Block.concentrated_us; 0 where it is within the
         margin. A busy machine raises it in some processes; a candidate has to do its work in
         each."""
-        excess = [block.concentrated_us(baseline) for block in self.blocks if block.pairs]
+        excess = [
+            block.concentrated_us(baseline) for block in self.blocks if baseline in block.pairs
+        ]
         candidate_us = [us for process in self.pairs(baseline) for _, us in process]
         if not excess or not candidate_us:
             return 0.0

@@ -34,9 +34,9 @@ DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.
 FILLING_US = 2.0  # time of a small kernel that fills memory, in a queue of others (H100)
 Times = Mapping[str, CaseTimes]  # by case
 STATE_UNREAD = (
-    "the reference's forward updates parameters or buffers, and the candidate's calls put new "
-    "tensors in their place. The judge cannot read those while the process is stopped, so no "
-    "speed-up can be certified. Update them in place, with copy_ or an out argument"
+    "the reference's forward updates parameters or buffers, and those of the candidate are new "
+    "tensors after each call, or not contiguous. The judge cannot read them while the process is "
+    "stopped, so no speed-up can be certified. Update them in place, with copy_ or an out argument"
 )
 
 

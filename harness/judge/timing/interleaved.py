@@ -231,6 +231,8 @@ class _CaseRounds:
                 state = self._states.get(name) if number == between else None
                 if state is not None:
                     self._sides.also[name] = state.copies()
+                elif name == self._baseline and number == between and self._states:
+                    self._sides.also[name] = next(iter(self._states.values())).copies()
                 group = self._pick_group(half.groups, name, number + offset)
                 self._note(name, self._time_burst(name, group, turn))
                 if state is not None:

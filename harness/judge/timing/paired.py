@@ -206,7 +206,8 @@ class _Rounds:
         for number in range(rounds):
             self._rng.shuffle(names)
             if state is not None and number == between:
-                sides.also[""] = state.copies()
+                # for every side, so that each burst of the round has them
+                sides.also.update(dict.fromkeys(names, state.copies()))
             for position, name in enumerate(names):
                 # each side gets sets that the others have not just read, so that no side finds warm
                 # caches

@@ -54,7 +54,8 @@ class TimedState:
         """What was known only from the process's own report."""
 
     def begin(self, call: Callable[[], None]) -> None:
-        """Note where the tensors lie, before the calls of a half. call: makes one call."""
+        """Note where the tensors lie, before the calls of a half. call: makes one call, twice."""
+        call()  # the first one of a process may move what later ones keep in place
         before = self._find()
         call()
         self._places = self._find()
@@ -64,6 +65,7 @@ class TimedState:
     def copies(self) -> device_copies.Copies:
         """Return the copies of the tensors to make behind the outputs of a burst on a device. They
         count once `look_between` is called after it."""
+        self._targets = {}
         if not self._pool.shared:
             return []
         self._targets = candidate_state.copies(

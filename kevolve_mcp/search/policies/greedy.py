@@ -84,7 +84,7 @@ class Greedy(SelectionPolicy):
             vain = sum(1 for child in tree.rewrites(node.id) if tree.known[child.id] <= own)
             tired = own * self.fatigue**vain * self.virtual_loss ** view.load.get(node.id, 0)
             winners = tree.losses.get(node.id, ())
-            if node.role == "tune" and own <= tree.known[node.parents[0]]:
+            if node.role == "tune" and node.parents and own <= tree.known[node.parents[0]]:
                 winners = (*winners, node.parents[0])
             worth[node.id] = min([tired, *(worth[w] for w in winners if w in worth)])
         return sorted(tree.frontier(), key=lambda n: -worth[n.id])
