@@ -65,9 +65,9 @@ def is_open(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float) -> Any:
     """Return the first value on which the operator decides, moved by about `slack`, relative to the
     value plus the usual size in its tensor, or among those that are put in order. side: of a
-    comparison up or down. Values in order
-    that are closer become equal, but for their places, by which the first ones come first where it
-    is positive and the last ones otherwise; by 1 and by 0.125 other ones are together."""
+    comparison up or down. Values in order that are closer become equal, but for their places, by
+    which the first ones come first where it is positive and the last ones otherwise; by 1 and by
+    0.125 other ones are together."""
     import torch
 
     value = args[compared(name, args, kwargs)[0]]

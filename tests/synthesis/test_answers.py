@@ -24,6 +24,7 @@ class ModelNew(torch.nn.Module):
         return x
 '''  # noqa: E501
 COMPUTED = KERNEL.replace('{"UNROLL": 1}', "dict(UNROLL=1)")
+UNHASHABLE = KERNEL.replace('{"UNROLL": 1}', "{[1]: 2}")
 WORDS = {"hypothesis": "fewer passes", "predicted_speedup": 1.2, "rationale": "memory bound"}
 META = json.dumps(WORDS)
 
@@ -92,6 +93,7 @@ def test_a_prediction_that_is_no_factor_is_none(value: object) -> None:
         ),
         ("```python\nimport triton\nclass ModelNew:\n    pass\n```", "but it uses triton"),
         (f"```python\n{COMPUTED}```", "PARAMS must be a literal"),
+        (f"```python\n{UNHASHABLE}```", "PARAMS must be a literal"),
     ],
 )
 def test_what_cannot_be_used_says_why(text: str, said: str) -> None:

@@ -26,8 +26,8 @@ class Greedy(SelectionPolicy):
     rewrite that was no better than its parent, and by `virtual_loss` for every open ask on the
     node. A node that was expanded often without success makes room for the next best, but never for
     one that lost to it in the same rounds, nor for another setting of its own that is no better.
-    A stalled search alternates between a clean slate, an
-    improvement without the trajectory, and a crossover of two different structures.
+    A stalled search alternates between a clean slate, an improvement without the trajectory, and a
+    crossover of two different structures.
 
     drafts: the most independent samples before something is correct. repair_share: the share of
     asks that repair a failure where one can be repaired. repair_limit: attempts on one line of

@@ -31,3 +31,20 @@ def test_what_stays_inside_is_not_and_tensors_are_left_as_they_were() -> None:
     assert not exports.exported
     assert torch.Tensor.numpy is usual
     assert "numpy" not in vars(torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("name", "free"),
+    [
+        ("aten.view.default", True),
+        ("aten.unsqueeze_.default", True),
+        ("view", True),
+        ("profiler._record_function_enter_new.default", True),
+        # what a candidate defines may be called like one that is free
+        ("mine.view.default", False),
+        ("higher_order.view", False),
+        ("aten.mm.default", False),
+    ],
+)
+def test_only_the_frameworks_own_operators_are_free(name: str, free: bool) -> None:
+    assert operators.is_free(name) == free
