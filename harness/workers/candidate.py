@@ -35,7 +35,7 @@ class CandidateHost(host.Host):
     """The commands of a candidate's worker besides those of every host."""
 
     module: Any = None
-    _modes: dict[str, Any]  # once the module was loaded, see process_settings
+    _modes: dict[str, Any]  # once a model was constructed, see process_settings
     _own_kernels: own_kernels.OwnKernels | None = None
     _recorder: launches.LaunchRecorder | None = None
 
@@ -63,7 +63,6 @@ class CandidateHost(host.Host):
             framework_compiler.refuse()
         source = memory_files.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
-        self._modes = process_settings.modes()
         names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)
         if not any(hasattr(self.module, name) for name in names):
             modules.construct(self.module, modules.CANDIDATE, [], 0)  # raises with the explanation
@@ -102,6 +101,7 @@ class CandidateHost(host.Host):
             model = self._construct(key, arguments, seed)
             if not placement.is_host(device) and hasattr(model, "to"):
                 model = model.to(device)
+        self._modes = process_settings.modes()
         if instance:
             self._instances[instance] = model
         reference_state = {name: (shape, dtype) for name, (shape, dtype) in state.items()}
@@ -161,7 +161,7 @@ class CandidateHost(host.Host):
 
     def on_settings(self, fds: list[int], *, before: bool) -> dict[str, Any]:
         """Return what a call must leave as it was, before it or after it; before it with torch's
-        settings as the candidate's module left them. See process_settings."""
+        settings as the candidate's constructor left them. See process_settings."""
         if before:
             process_settings.prepare()
             return {**process_settings.present(), **self._modes}

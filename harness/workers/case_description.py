@@ -21,6 +21,7 @@ from . import (
     open_ties,
     operators,
     placement,
+    process_settings,
     rounding,
     second_results,
     tensor_relations,
@@ -37,6 +38,8 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
     import torch
 
     spec, init, model = task.construct(name, seed)
+    _refuse_unusual_state(task, model)
+    settings = process_settings.modes()
     watch = ModuleWatch(model)
     with task.all_threads():
         sample = task.draw(spec, seed)
@@ -119,6 +122,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         )
         if upstream:
             task.cases[name + WITHOUT_GRADIENTS] = live.without_gradients(results)
+        changes = process_settings.changed_by(lambda: call(inputs), settings)
     elementwise = sum(
         elements for op, (_, elements, _) in counts.items() if not operators.is_free(op)
     )
@@ -148,6 +152,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "roundoff": roundoff,
         "second": second,
         "orders": orders,
+        "changes": changes,
     }
 
 
@@ -162,6 +167,22 @@ def graph(task: LiveTask, case: LiveCase, seed: int) -> list[list[Any]]:
 def initial_state(model: Any) -> dict[str, Any]:
     """Return the parameters and buffers as constructed, on the host."""
     return {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
+
+
+def _refuse_unusual_state(task: LiveTask, model: Any) -> None:
+    """Refuse parameters and buffers that have no plain values: a candidate gets copies of these."""
+    import torch
+
+    for name, value in modules.state(model).items():
+        kind = (
+            "quantized" if value.is_quantized else "sparse" if value.layout != torch.strided else ""
+        )
+        if kind:
+            raise TaskProblem(
+                f"{task.lines.at(*FORWARD)}: {name} is a {kind} tensor; parameters and buffers "
+                "must be dense and plain: keep the integers and the scale, or the indices and the "
+                "values, as buffers of their own"
+            )
 
 
 def _refuse_shared_inputs(task: LiveTask, inputs: list[Any]) -> None:

@@ -62,6 +62,14 @@ def is_open(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     return bool((chosen[..., 1:] == chosen[..., :-1]).any())
 
 
+def orders_missing(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Return whether an operator that returns places finds NaN among its values. Where that came
+    from a logarithm of a negative number, say, another form of the same sum has another number."""
+    return name in CHOICES and any(
+        bool(args[at].isnan().any()) for at in compared(name, args, kwargs)
+    )
+
+
 def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float) -> Any:
     """Return the first value on which the operator decides, moved by about `slack`, relative to the
     value plus the usual size in its tensor, or among those that are put in order. side: of a

@@ -51,6 +51,12 @@ FAMILIES: dict[str, str] = {
         "all values close to one end of their range, some at the other end; where `uneven` cannot "
         "be used"
     ),
+    "above": "shifted up by twenty standard deviations, some random elements as far below zero",
+    "below": "shifted down by twenty standard deviations, some random elements as far above zero",
+    "gathered": (
+        "in each row a large part of every value moved to a few random elements, so that the row's "
+        "sum stays; where `uneven` cannot be used"
+    ),
     "sparse": (
         "integers of up to 16 bits and 8-bit floats at the value nearest 0, a few at an extreme; "
         "masks nearly all true or all false; others as get_inputs() returns them"
@@ -71,10 +77,11 @@ FAMILIES: dict[str, str] = {
     "exact": "0 and 1 (and -1 where there are negative values), whose sums and products are exact",
     "special": "one tensor with NaN, infinities, signed zero, the smallest and largest numbers",
     "grown": "as get_inputs() returns them, with parameters as large as training may make them",
-    "uneven parameters": "as get_inputs() returns them, with parameters as `uneven` inputs",
+    "uneven parameters": "as get_inputs() returns them, with large parameters as `uneven` inputs",
+    "raised parameters": "as get_inputs() returns them, with large parameters as `raised` inputs",
     "moved parameters": "as get_inputs() returns them, with parameters as `moved` inputs",
 }
-PLAIN = ("dense", "grown", "uneven parameters", "moved parameters")
+PLAIN = ("dense", "grown", "uneven parameters", "raised parameters", "moved parameters")
 
 
 def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = "cpu") -> list[Any]:
@@ -204,7 +211,7 @@ def without_effect(leaves: Sequence[tuple[Sequence[int], Sequence[int], str]]) -
     if not any(map(may_be_clustered, dtypes)):
         families.add(CLUSTERED)
     if not any(dtype.startswith(_CONTINUOUS) for dtype in dtypes):
-        families |= {"uneven", "raised", "moved", "ends"}
+        families |= {"uneven", "raised", "moved", "ends", "gathered", "above", "below"}
     return families
 
 

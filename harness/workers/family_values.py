@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 SHIFT = 20.0  # standard deviations
@@ -15,8 +16,13 @@ SLICE_WIDTHS, BLOCK_WIDTHS = (0.2, 0.8), (0.02, 0.4)
 MOVED_SLICES, MOVED_BLOCKS = 0.7, 0.9
 SHORTEST_BLOCK, LONGEST_BLOCK = 8, 4096  # elements of a block
 BLOCKS_SHARE = 3 / 4  # how often blocks are moved besides slices
+# how often it is what lies at the same place of each block instead, of 8 to 256 elements: a stride
+# that is a power of two meets few of these places
+PLACES_SHARE, DOUBLINGS = 1 / 3, 6
 # width of the values at one end, as a share of the range of all values
 NARROWEST_END, WIDEST_END = 5e-4, 1e-2
+# the share of a row that is gathered, and in how many elements at most
+LEAST_GATHERED, MOST_GATHERED, MOST_PILES = 0.5, 0.95, 4
 
 
 def draw(generator: Any) -> float:
@@ -97,6 +103,32 @@ def _ends(values: Any, generator: Any) -> Any:
     return _put(moved, generator, far, values.numel() // MANY)
 
 
+def _oppose(values: Any, generator: Any, side: int) -> Any:
+    """Shift all values to one side of zero, and put a few random ones on the other. Large values
+    hardly change a sum of results of a bounded function (a sigmoid), but beside results that vanish
+    a few others decide it."""
+    shift = side * SHIFT * float(values.float().std(correction=0))
+    return _put(values.add_(shift), generator, -shift, values.numel() // MANY)
+
+
+def _gather(values: Any, generator: Any) -> Any:
+    """Move a part of each row to a few of its elements. Where a task accepts only rows of a certain
+    sum, these may decide a sum of results."""
+    import torch
+
+    if not values.dim():
+        return values
+    dtype = torch.float64 if values.dtype == torch.float64 else torch.float32
+    wide = values.to(dtype)
+    share = LEAST_GATHERED + (MOST_GATHERED - LEAST_GATHERED) * draw(generator)
+    piles = pick(MOST_PILES, generator) + 1
+    sums = wide.sum(-1, keepdim=True) * (share / piles)
+    shape = (*values.shape[:-1], piles)
+    places = torch.randint(values.shape[-1], shape, generator=generator, device=values.device)
+    gathered = wide.mul_(1 - share).scatter_add_(-1, places, sums.expand(shape))
+    return gathered.to(values.dtype)
+
+
 def _raise(values: Any, generator: Any) -> Any:
     return _uneven(values, generator, FACTORS["raised"])
 
@@ -115,14 +147,20 @@ def _move_slices(values: Any, generator: Any) -> Any:
 
 
 def move_blocks(values: Any, generator: Any) -> Any:
-    """Often narrow and shift blocks of neighbours as well, so that a candidate cannot assume the
-    averages of a regular sample. Not of parameters: it would even out the averages of slices."""
+    """Often narrow and shift blocks of neighbours as well, or all elements at the same place of
+    each such block, so that a candidate cannot assume the averages of a regular sample. Not of
+    parameters: it would even out the averages of slices."""
     longest = min(LONGEST_BLOCK, values.numel() // 4)
-    if longest > SHORTEST_BLOCK and draw(generator) < BLOCKS_SHARE:
-        length = int(SHORTEST_BLOCK * (longest / SHORTEST_BLOCK) ** draw(generator))
-        flat = values.view(-1)[pick(length, generator) :]
-        blocks = flat[: len(flat) // length * length].view(-1, length)
-        _move(blocks, [len(blocks), 1], BLOCK_WIDTHS, MOVED_BLOCKS, generator)
+    if longest <= SHORTEST_BLOCK or draw(generator) >= BLOCKS_SHARE:
+        return values
+    by_place = draw(generator) < PLACES_SHARE
+    length = int(SHORTEST_BLOCK * (longest / SHORTEST_BLOCK) ** draw(generator))
+    if by_place:
+        length = min(SHORTEST_BLOCK * 2 ** pick(DOUBLINGS, generator), longest)
+    flat = values.view(-1)[pick(length, generator) :]
+    blocks = flat[: len(flat) // length * length].view(-1, length)
+    shape = [1, length] if by_place else [len(blocks), 1]
+    _move(blocks, shape, BLOCK_WIDTHS, MOVED_BLOCKS, generator)
     return values
 
 
@@ -196,6 +234,8 @@ def _special(values: Any, generator: Any) -> Any:
 
 FLOATING: dict[str, Callable[[Any, Any], Any]] = {
     "scaled": _scale, "small": _small, "shifted": _shift, "negative": _negative, "spike": _spike,
-    "uneven": _uneven, "raised": _raise, "moved": _move_slices, "ends": _ends, "edges": _edges,
-    "zeros": _zeros, "ties": _ties, "exact": _exact, "special": _special,
+    "uneven": _uneven, "raised": _raise, "moved": _move_slices, "ends": _ends,
+    "above": partial(_oppose, side=1), "below": partial(_oppose, side=-1),
+    "gathered": _gather, "edges": _edges, "zeros": _zeros, "ties": _ties,
+    "exact": _exact, "special": _special,
 }  # fmt: skip

@@ -12,16 +12,22 @@ from typing import Any
 
 from . import modules, tensor_relations
 
+MOST_COPIED_BYTES = 1 << 30  # of parameters; larger ones are compared by their version counters
+
 
 class ModuleWatch:
-    """Finds what calls of a model change, in place or by a new tensor. Buffers are compared by
-    value, because kernels that update running averages do not always raise the version counter;
-    parameters may be too large for that."""
+    """Finds what calls of a model change, in place or by a new tensor. Parameters and buffers are
+    compared by value: neither kernels that update running averages nor assignments to `data` always
+    raise the version counter."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self._parameters = _parameters(model)
         self._versions = {name: value._version for name, value in self._parameters.items()}
+        nbytes = sum(value.nbytes for value in self._parameters.values())
+        self._copies: dict[str, Any] = {}
+        if nbytes <= MOST_COPIED_BYTES:
+            self._copies = {n: each.detach().clone() for n, each in self._parameters.items()}
         self._buffers = {name: value.clone() for name, value in modules.buffers(model).items()}
         self._attributes = attributes(model)
 
@@ -31,7 +37,9 @@ class ModuleWatch:
         parameters = [
             name
             for name, value in self._parameters.items()
-            if value._version != self._versions[name] or present.get(name) is not value
+            if value._version != self._versions[name]
+            or present.get(name) is not value
+            or (name in self._copies and not _equal(self._copies[name], present[name].detach()))
         ]
         return parameters + changes(self._buffers, modules.buffers(self.model))
 

@@ -18,10 +18,13 @@ from .value_order import is_ordered, mix, sort_like, sorted_axes, unique_axes
 Kind = Literal["changed", "grown", "partly grown", "uneven", "raised", "moved"]
 """changed: each value changes by about a quarter. grown: also, small constant tensors become of
 order 1, and the others grow two to eight times. partly grown: this happens to a third of the
-tensors. uneven, raised, moved: changed, and then as inputs of these families."""
+tensors. uneven, raised, moved: changed, and then as inputs of these families; of uneven and raised
+ones only the large tensors, since a large factor on a result hides what these change, and nobody
+saves time with a sample of a small one."""
 KINDS: tuple[Kind, ...] = ("changed", "grown", "partly grown", "uneven", "raised", "moved")
 SHARES: dict[Kind, float] = {"grown": 1.0, "partly grown": 1 / 3}
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
+SMALL_SHARE = 1 / 16  # of the elements of the largest tensor
 SMALL = 0.1  # a constant tensor below this counts as switched off
 
 
@@ -58,6 +61,7 @@ def values(
     kind = KINDS[seed % len(KINDS)]
     share = SHARES.get(kind, 0.0)
     state = []
+    largest = max((value.numel() for value in before.values()), default=0)
     for number, (name, value) in enumerate(before.items()):
         if name in kept:
             state.append(value)
@@ -65,7 +69,9 @@ def values(
         generator_device = device if value.is_floating_point() or value.is_complex() else "cpu"
         generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share
-        other = _new_value(name, value.to(generator_device), generator, kind, grows=grows).to(
+        small = kind in ("uneven", "raised") and value.numel() < SMALL_SHARE * largest
+        each: Kind = "changed" if small else kind
+        other = _new_value(name, value.to(generator_device), generator, each, grows=grows).to(
             value.device
         )
         if other.stride() != value.stride():  # old and new values have one layout in files

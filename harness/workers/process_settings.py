@@ -1,32 +1,44 @@
-"""What a call must leave in its process as it was: settings of torch, generators of random numbers,
-and how the processor computes."""
+"""What a call must leave in its process as it was: settings of torch and NumPy, generators of
+random numbers, and how the processor computes."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import platform
 import random
+import sys
+from collections.abc import Callable
 from typing import Any
 
-from ..native.float_state import c_mathematics
+from ..native.float_state import STATE_BYTES, c_mathematics
 
 DEFAULT_STATE = ctypes.c_void_p(-1)  # FE_DFL_ENV: to nearest, denormal numbers are kept
+NUMBERS = "generator of random numbers"  # in the name of each
 
 
 def modes() -> dict[str, Any]:
-    """Return torch's settings by their names in words."""
+    """Return settings of torch and NumPy by their names in words."""
     import torch
 
     try:
         precision = torch.get_float32_matmul_precision()
     except RuntimeError:  # set for each backend by itself
         precision = "mixed"
+    numpy = sys.modules.get("numpy")
     return {
         "torch's default dtype": str(torch.get_default_dtype()),
         "the precision of matrix products": precision,
         "whether only deterministic algorithms are used": (
             torch.are_deterministic_algorithms_enabled()
         ),
+        "whether gradients are recorded": torch.is_grad_enabled(),
+        "whether torch.autocast is on": [
+            [torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind))]
+            for kind in ("cpu", "cuda")
+        ],
+        "whether torch uses oneDNN": torch._C._get_mkldnn_enabled(),
+        "how NumPy treats errors": numpy.geterr() if numpy else {},
     }
 
 
@@ -36,6 +48,8 @@ def prepare() -> None:
 
     torch.rand(1)
     random.random()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.random()
     c_mathematics().fesetenv(DEFAULT_STATE)
 
 
@@ -43,13 +57,26 @@ def present() -> dict[str, Any]:
     """Return all settings by their names in words."""
     import torch
 
+    numpy = sys.modules.get("numpy")
     return {
         **modes(),
-        "torch's generator of random numbers": _digest(torch.get_rng_state().numpy().tobytes()),
-        "Python's generator of random numbers": _digest(repr(random.getstate()).encode()),
+        f"torch's {NUMBERS}": _digest(torch.get_rng_state().numpy().tobytes()),
+        f"Python's {NUMBERS}": _digest(repr(random.getstate()).encode()),
+        f"NumPy's {NUMBERS}": _digest(repr(numpy.random.get_state()).encode()) if numpy else "",
         "how the processor rounds": _rounding(),
         "whether the processor keeps denormal numbers": _keeps_denormals(),
+        "how the processor treats floating-point errors": _traps(),
     }
+
+
+def changed_by(call: Callable[[], Any], earlier: dict[str, Any]) -> list[str]:
+    """Call it, and return the names of the settings that are others afterwards. earlier: see modes,
+    before the first call."""
+    prepare()
+    before = {**present(), **earlier}
+    call()
+    after = present()
+    return [name for name, value in before.items() if after[name] != value]
 
 
 def _digest(data: bytes) -> str:
@@ -66,3 +93,14 @@ def _keeps_denormals() -> list[bool]:
     """Return whether results, and arguments, below the smallest normal number stay as they are."""
     smallest_normal, tiny, half, many = 2.0**-1022, 5e-324, 0.5, 2.0**200
     return [smallest_normal * half > 0, tiny * many > 0]
+
+
+def _traps() -> list[int]:
+    """Return which floating-point errors end the process, and on x86-64 the control word of the old
+    unit, which long double uses."""
+    c = c_mathematics()
+    found = [c.fegetexcept() if hasattr(c, "fegetexcept") else 0]
+    state = ctypes.create_string_buffer(STATE_BYTES)
+    if platform.machine() == "x86_64" and c.fegetenv(state) == 0:
+        found.append(int.from_bytes(state.raw[:2], "little"))
+    return found

@@ -219,16 +219,17 @@ class ReferenceHost(host.Host):
         seed: int,
         family: str,
         slack: float,
+        sampled: bool,
         sizes: Sequence[int] = (),
     ) -> dict[str, Any]:
         """Draw one input set and its expected outputs, in float64 where they are floating.
         Descriptors: inputs, expected outputs, the framework's own outputs; for a case with second
         results (see second_results) these; with slack in rounding to whole numbers the alternatives
-        (see rounding.compute_alternatives). sizes: in bytes, if the descriptors are of device
-        memory."""
+        (see rounding.compute_alternatives). sampled: see sampled_results. sizes: in bytes, if the
+        descriptors are of device memory."""
         write, order = set_drawing.writers(fds, sizes), SetOrder(case, seed, family, slack)
         description: dict[str, Any] = self.steps.run(
-            lambda: set_drawing.make_set(self.task, write, order)
+            lambda: set_drawing.make_set(self.task, write, order, sampled=sampled)
         )
         self._complete()
         return description

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..wire.nesting import tensors_of
 from . import decisions, operators
 
 # the most that an argument is moved, in steps: then 1 in 32 evenly spread arguments is near a tie,
@@ -108,12 +109,17 @@ def compute_alternatives(
 
 def leaves_order_open(call: Callable[[Any], Any], inputs: Any) -> bool:
     """Return whether call(inputs), in high precision, orders computed values of which some are
-    equal."""
+    equal, or missing although no input is."""
     found, exact = False, True
+    given = [t for t in tensors_of(inputs) if t.is_floating_point()]
+    whole = not any(bool(t.isnan().any()) for t in given)
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         nonlocal found, exact
-        found = found or (not exact and decisions.is_open(name, args, kwargs))
+        if not exact and not found:
+            found = decisions.is_open(name, args, kwargs) or (
+                whole and decisions.orders_missing(name, args, kwargs)
+            )
         exact = exact and _keeps_exact(name)
         return args
 

@@ -18,6 +18,7 @@ from . import (
     modules,
     placement,
     rounding,
+    sampled_results,
     second_results,
     tensor_relations,
 )
@@ -72,10 +73,12 @@ def _write_to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
     buffers.write(fd, layout, placement.move(value, "cpu"), base)
 
 
-def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[str, Any]:
+def make_set(
+    task: LiveTask, write: Sequence[Write], order: SetOrder, *, sampled: bool = False
+) -> dict[str, Any]:
     """Draw a set, with expected outputs in float64 where they are floating. write: for inputs,
     expected outputs, the framework's own outputs, second results if the case has some, and the
-    alternatives."""
+    alternatives. sampled: whether to return the errors of sampled results."""
     case = task.cases[order.case]
     with task.all_threads():
         results = _compute(task, case, order)
@@ -104,9 +107,13 @@ def make_set(task: LiveTask, write: Sequence[Write], order: SetOrder) -> dict[st
         ):
             put(case.outputs, alternative)
         memory = _output_memory(task, case, layout, results.arguments)
+        errors: list[float | None] = []
+        if sampled:
+            errors = sampled_results.errors(results.call, results.precise, results.expected)
     return {
         "layout": layout,
         "memory": memory,
+        "sampled": errors,
         "expected": expected_layout,
         "second": second_layout,
         "finite": finite,

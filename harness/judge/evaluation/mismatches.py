@@ -18,6 +18,7 @@ from ..tasks.input_families import GROWN
 _DESCRIPTIONS = {
     GROWN: "dense inputs, with parameters as large as training may make them",
     "uneven parameters": "dense inputs, with a few parameters far larger than the others",
+    "raised parameters": "dense inputs, with some parameters larger than the others",
     "moved parameters": "dense inputs, with parameters whose averages and spreads are other ones",
 }
 

@@ -4,35 +4,37 @@ instances side by side, and one instance with the shapes of several cases."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...types import Case
 from ...wire import memory_files
+from ...workers.process_settings import NUMBERS
 from .. import candidate_state
 from ..candidate_workers import LOAD_SECONDS, construct, prepare, set_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
 from ..exchange import bursts
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import InputSet
+from ..exchange.input_sets import InputSet, LeftValue
 from ..exchange.slots import Slots
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from .case_check import CaseCheck, most_held_calls
 
+if TYPE_CHECKING:
+    import torch
+
 # bytes of parameters and buffers above which only those that the reference updates are compared,
 # and no second instance is constructed; bytes of a case's set above which it shares no instance
 MOST_STATE_BYTES, MOST_SET_BYTES = 256 << 20, 1 << 30
-# in names of operators that draw numbers: a reference that calls them seeds the generators itself
-RANDOM = ("rand", "normal", "bernoulli", "uniform", "multinomial", "dropout", "exponential")
 
 
 def check_settings(check: CaseCheck) -> None:
-    """Call it once and compare the settings of its process afterwards with those before. Raises
-    Failure."""
+    """Call it once and compare the settings of its process afterwards with those before, but for
+    those that the reference's call changes as well. Raises Failure."""
     doing = "what a call leaves in its process"
 
     def settings(*, before: bool) -> dict[str, Any]:
@@ -43,9 +45,11 @@ def check_settings(check: CaseCheck) -> None:
     expected = check.guard(doing, partial(settings, before=True))
     check.run_burst([check.pool.checking[0][1]], [0], doing)
     found = check.guard(doing, partial(settings, before=False))
-    draws = any(part in name for name in check.context.facts.operators for part in RANDOM)
+    changes = check.pool.describe["changes"]
+    draws = any(NUMBERS in name for name in changes)  # from whichever generator
     for name, value in expected.items():
-        if found.get(name) != value and not (draws and "random" in str(name)):
+        free = name in changes or (draws and NUMBERS in str(name))
+        if found.get(name) != value and not free:
             _fail(
                 check,
                 f"a call changes {str(name)[:80]} in the process of its caller; the reference's "
@@ -76,7 +80,33 @@ def check_state(check: CaseCheck) -> None:
     for name in names:
         if name not in updated and not same_bits(values[name], initial[name]):
             _fail(check, f"a call changes {name}; the reference's call leaves it unchanged")
-    for name, reference in drawer.left_state(pool, input_set).items() if updated else ():
+    _compare_updated(check, values, drawer.left_state(pool, input_set) if updated else {})
+    check.guard(doing, lambda: set_state(check.worker, pool, 0))
+
+
+def _check_updated(
+    check: CaseCheck, key: str, doing: str, state: int, calls: Sequence[InputSet]
+) -> None:
+    """Compare what calls on these sets, from a state of the parameters, have left in the model with
+    this key, where the reference updates something. Raises Failure."""
+    drawer = check.context.task.drawer
+    if not check.pool.updated:
+        return
+    initial = drawer.initial_state(check.pool)
+    like = {name: initial[name] for name in check.pool.updated}
+    values = check.guard(doing, lambda: candidate_state.ask(check.worker, key, like))
+    left = drawer.left_after(check.pool, state, calls)
+    _compare_updated(check, values, left, f" ({doing})")
+
+
+def _compare_updated(
+    check: CaseCheck,
+    values: Mapping[str, torch.Tensor],
+    left: Mapping[str, LeftValue],
+    where: str = "",
+) -> None:
+    initial = check.context.task.drawer.initial_state(check.pool) if left else {}
+    for name, reference in left.items():
         finding = oracle.compare(
             values[name], reference.expected, reference.allowance, reference.framework
         )
@@ -84,8 +114,8 @@ def check_state(check: CaseCheck) -> None:
             continue
         unchanged = same_bits(values[name], initial[name])
         detail = "it is left unchanged" if unchanged else finding.detail
-        _fail(check, f"the reference updates {name} in each call, but here {detail}", finding)
-    check.guard(doing, lambda: set_state(check.worker, pool, 0))
+        text = f"the reference updates {name} in each call, but here{where} {detail}"
+        _fail(check, text, finding)
 
 
 def check_places(check: CaseCheck) -> None:
@@ -114,8 +144,11 @@ def check_two_instances(check: CaseCheck) -> None:
             set_state(worker, pool, state, key)
 
     check.guard(f"{doing}, construction", lambda: build(*pairs))
-    for key, _, input_set in (*pairs, pairs[0]):
+    order = (*pairs, pairs[0])
+    for key, _, input_set in order:
         check.call_once(input_set, f"{doing} with parameters of their own", key=key)
+    for key, state, _ in pairs:
+        _check_updated(check, key, doing, state, [each for k, _, each in order if k == key])
     for key, *_ in pairs:
         check.drop(key)
     key = f"{pool.name}/again"
@@ -160,6 +193,9 @@ def check_without_gradients(check: CaseCheck) -> None:
         for other, key, doing in calls:
             other.call_once(other.pool.checking[0][1], f"{doing}{before}", key=key)
             before = f", after {doing}"
+    check.guard("calls without gradients", renew)
+    plain.call_once(pool.checking[0][1], "a call without gradients", key=name)
+    _check_updated(plain, name, "a call without gradients", 0, [pool.checking[0][1]])
     for key in (with_them, data, name):
         check.drop(key)
 
@@ -205,7 +241,9 @@ def _check_one_instance(
         check = CaseCheck(context, case, pool, worker, slots)
         _, input_set = pool.checking[0]
         after = f", after {' and '.join(met[-2:])}" if met else ""
-        check.call_once(input_set, f"one instance for several cases{after}")
+        doing = f"one instance for several cases{after}"
+        check.call_once(input_set, doing)
+        _check_updated(check, case.name, doing, 0, [input_set])
         met.append(case.name)
     for key in (*(case.name for case in cases), instance):
         check.drop(key)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...wire import memory_files
 from ...wire.layouts import Layout, first_items
-from ...workers import families, operators, rounding
+from ...workers import families, operators, rounding, sampled_results
 from ...workers.live_task import WITHOUT_GRADIENTS
 from ...workers.parameter_states import Kind
 from ..correctness import tolerance
@@ -64,6 +64,9 @@ class CasePool:
     family_allowances: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
     # the allowances for timed sets in uneven and moved states of the parameters, by kind of state
     state_allowances: dict[Kind, list[tolerance.Allowance]] = field(default_factory=dict)
+    # families of which a sample of the inputs is noticed, see input_families.reveals_a_sample
+    revealing: set[str] = field(default_factory=set)
+    coming_kinds: list[Kind] = field(default_factory=list)  # see next_kind
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)
     # for each output, see tolerance.single_growth
@@ -94,6 +97,15 @@ class CasePool:
             steady=self.steady[:count],
             apart_growths=self.apart_growths[:count],
         )
+
+    def next_kind(self) -> Kind:
+        """Return the kind of state of the parameters for the next pair of processes: each usable
+        one in turn, in unpredictable order, since a sample of the parameters may be right in all of
+        one kind but not in those of another."""
+        if not self.coming_kinds:
+            kinds: list[Kind] = list(self.state_allowances) or ["changed"]
+            self.coming_kinds = secrets.SystemRandom().sample(kinds, len(kinds))
+        return self.coming_kinds.pop()
 
     def forget_state(self, seed: int) -> None:
         """Forget a state of the parameters that is no longer used."""
@@ -163,6 +175,13 @@ class CasePool:
     def call_s(self) -> float:
         """An upper bound on the seconds of one call of the reference on one core or on a device."""
         return float(self.describe["call_s"])
+
+    @property
+    def combines(self) -> bool:
+        """Whether results have so few elements that a sample of the inputs may pass for all."""
+        inputs = [leaf for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
+        results = sum(_count(leaf["shape"]) for leaf in self.outputs["leaves"])
+        return results * sampled_results.NEIGHBOURS <= sum(_count(leaf["shape"]) for leaf in inputs)
 
     @property
     def timing_bytes(self) -> int:

@@ -3,7 +3,7 @@
 A candidate that reuses parts of an earlier output, because nothing refers to it any more or because
 it relies on freed memory staying unchanged, is right only as long as no caller changes outputs. So
 a few outputs of every turn are changed in one element each, after they were checked for the last
-time.
+time. It gets the value of another element, so that nobody can look for what a change leaves.
 """
 
 from __future__ import annotations
@@ -13,32 +13,35 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...wire import buffers
 from ...wire.layouts import contiguous_strides
-from .worker_outputs import write_memory
+from .worker_outputs import read_memory, write_memory
 
 if TYPE_CHECKING:
-    import torch
-
     from .worker_outputs import OutputPlace
 
 MOST_CHANGED = 4  # calls of a turn; one element of a reused buffer is enough to reveal it
-CHANGED = (
-    "an output contains what its caller wrote into an earlier one: the candidate reuses memory and "
-    "assumes that a part of it is unchanged. Callers may change outputs. Write all of each output "
-    "in its own call"
+MAY_BE_CHANGED = (
+    "One element alone is wrong: callers may change outputs, and one element of some is changed "
+    "after each turn. If memory is used again, write all of each output in its own call"
 )
 
 
 def change(process: int, calls: Sequence[tuple[Sequence[OutputPlace], Sequence[int]]]) -> None:
-    """Write one element of each output of some of these calls, while the process is stopped. calls:
-    the outputs of each call, with the indices of those to leave unchanged. Raises OSError, with
-    EFAULT for read-only memory."""
+    """Change one element of each output of some of these calls, while the process is stopped.
+    calls: the outputs of each call, with the indices of those to leave unchanged. Raises OSError,
+    with EFAULT for read-only memory."""
     for outputs, exempt in random.sample(calls, min(MOST_CHANGED, len(calls))):
         for number, output in enumerate(outputs):
             if output.size and number not in exempt:
                 where, item = _element(output)
-                write_memory(process, where, bytes([buffers.FILL]) * item)
+                other, _ = _element(output)
+                present, value = bytearray(item), bytearray(item)
+                parts = [(where, memoryview(present)), (other, memoryview(value))]
+                read_memory(process, parts)
+                if value == present:  # equal elements, or the same one
+                    bit = 1 if item == 1 else 64  # of floats, a bit of the exponent
+                    value = bytearray(byte ^ bit for byte in present)
+                write_memory(process, where, bytes(value))
 
 
 def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tuple[int, int] | None:
@@ -51,14 +54,6 @@ def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tup
         if outputs[second].address < end and together[first] != together[second]:
             return min(first, second), max(first, second)
     return None
-
-
-def shows_change(output: torch.Tensor) -> bool:
-    """Return whether an output has an element that `change` wrote."""
-    import torch
-
-    flat = output.contiguous().reshape(-1).view(torch.uint8).view(-1, output.element_size())
-    return bool((flat == buffers.FILL).all(dim=1).any())
 
 
 def _element(output: OutputPlace) -> tuple[int, int]:

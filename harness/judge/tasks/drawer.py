@@ -23,14 +23,16 @@ from ..exchange.input_sets import Group, Half, InputSet, LeftValue
 from ..processes import answers
 from ..processes.worker import Worker
 from .input_families import (
-    ENDS,
     GROWN,
     LARGE_BYTES,
+    LOUD,
     NAMED,
     STATE_FAMILIES,
     UNEVEN,
+    WITHIN,
     checking_families,
     objection,
+    reveals_a_sample,
     timed_families,
 )
 from .set_allowances import family_allowances, note_faint_elements, set_allowances
@@ -127,13 +129,15 @@ class Drawer:
         if self.spare_families(pool) == 0:
             del plain[1:], pool.checking[1:]  # a set of a family reveals more than a second plain
         for family in checking_families(pool)[: self.spare_families(pool)]:
-            if family == ENDS and "uneven" not in pool.dropped_families:
+            if family in WITHIN and not (pool.updated or "uneven" in pool.dropped_families):
                 continue
             input_set = self._checking_set(pool, family)
             if input_set is not None:
                 pool.checking.append((0, input_set))
-                if family in (*UNEVEN, NAMED):
+                if family in (*UNEVEN, NAMED) and not (pool.updated and family in LOUD):
                     pool.family_allowances[family] = family_allowances(pool, input_set)
+                    if reveals_a_sample(input_set.sampled, pool.family_allowances[family]):
+                        pool.revealing.add(family)
         # two sets are needed to detect a candidate that returns one set's outputs for another
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))
@@ -144,7 +148,8 @@ class Drawer:
             if input_set is not None:
                 pool.checking.append((changed, input_set))
             self._draw_state(pool, GROWN, ("grown", "partly grown", "partly grown"))
-            self._draw_state(pool, STATE_FAMILIES["uneven"], ("uneven", "raised"))
+            self._draw_state(pool, STATE_FAMILIES["uneven"], ("uneven",))
+            self._draw_state(pool, STATE_FAMILIES["raised"], ("raised",))
             if max(pool.input_bytes, pool.state_bytes) <= LARGE_BYTES:
                 self._draw_state(pool, STATE_FAMILIES["moved"], ("moved",))
             self.set_state(pool, 0)
@@ -204,12 +209,12 @@ class Drawer:
             if state == 0 and input_set.family == "dense"
         )
         count = bursts * candidates * pool.calls
-        families = timed_families(list(pool.family_allowances), count)
+        families = timed_families(list(pool.family_allowances), count, pool.revealing)
         later = bursts // 2 * candidates * pool.calls if changes else 0
         groups = self._draw_groups(pool, families[later:])
         halves = [Half(0, groups, dense, input_sets.typical_sizes(groups))]
         if changes:
-            kind: parameter_states.Kind = secrets.choice(list(pool.state_allowances) or ["changed"])
+            kind = pool.next_kind()
             limits = pool.state_allowances.get(kind, [])
             changed = parameter_states.draw(kind)
             self.set_state(pool, changed)

@@ -4,7 +4,7 @@ The families are defined in `workers.families`."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ...wire import dtypes
@@ -24,10 +24,16 @@ LARGE_BYTES = 16 << 20  # larger sets get fewer checking sets
 # elements are alike, or that assumes their averages. Most timed sets are of these: a candidate that
 # recognises them and works only there still does most of the work.
 MOVED = "moved"
-ENDS = "ends"  # only for a task that accepts no uneven values, which reveal more
-UNEVEN = ("uneven", "raised", MOVED, ENDS, "sparse", "clustered")
+# Families with values beyond the range of those drawn. Where the reference keeps something, one
+# such call would leave a value beside which nobody sees what usual calls add, or none at all.
+LOUD = ("uneven", "raised", "above", "below")
+# only where a task is not timed with uneven values, which reveal more
+WITHIN = ("ends", "gathered")
+UNEVEN = (*LOUD, MOVED, *WITHIN, "sparse", "clustered")
 UNEVEN_SHARE = 2 / 3  # share of timed sets
-ENDS_WEIGHT = 4  # instead of `uneven` and `raised`, so that most sets reveal a sample even then
+# A sample is noticed where it exceeds the limit so far. Families of which a sample is noticed get a
+# larger part where others hide it: large values do not show in the mean of a bounded function.
+NOTICED, REVEALING_WEIGHT = 1.5, 4
 # If an input indexes a value of each row, most timed sets make that value dominate the softmax. A
 # candidate could recognise these sets at a glance; since they are most, working only in them saves
 # little.
@@ -35,7 +41,7 @@ NAMED, NAMED_SHARE, NAMED_UNEVEN_SHARE = "named", 0.6, 0.25
 # families with plain inputs and other parameters
 GROWN = "grown"
 STATE_FAMILIES: dict[Kind, str] = {
-    "uneven": "uneven parameters", "raised": "uneven parameters", "moved": "moved parameters"
+    "uneven": "uneven parameters", "raised": "raised parameters", "moved": "moved parameters"
 }  # fmt: skip
 
 
@@ -75,7 +81,7 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
     if not input_set.finite:
         return "the reference is not finite"
     if input_set.is_open:
-        return "the reference may order equal computed values arbitrarily"
+        return "the reference may order computed values arbitrarily: some are equal, or NaN"
     for output, leaf in zip(input_set.framework, pool.outputs["leaves"], strict=True):
         if dtypes.rounds(leaf["dtype"]) and not all_finite(output):
             return "the framework itself overflows"
@@ -89,16 +95,27 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
     return ""
 
 
-def timed_families(usable: Sequence[str], count: int) -> list[str]:
+def reveals_a_sample(
+    errors: Sequence[float | None], allowances: Sequence[tolerance.Allowance]
+) -> bool:
+    """Return whether a candidate that reads one of several neighbours for all of them exceeds the
+    limits. errors: of each output, see workers.sampled_results; without any, a set has no such."""
+    return not errors or any(
+        error is None or error > NOTICED * allowance.norm
+        for error, allowance in zip(errors, allowances, strict=True)
+    )
+
+
+def timed_families(usable: Sequence[str], count: int, revealing: Collection[str] = ()) -> list[str]:
     """Draw the families of a process's timed sets, in unpredictable order. Each usable family and
-    the plain one are included as far as the number of sets allows, so that every process detects a
-    candidate that is wrong in only one family. Left to chance, a family was missing in 1 of 30
-    draws of 12 sets and, by calculation, in about 1 of 10 draws of three processes with four sets
-    each."""
+    the plain one are included as far as the number of sets allows, those first that reveal a
+    sample, so that every process detects a candidate that is wrong in only one family. Left to
+    chance, a family was missing in 1 of 30 draws of 12 sets and, by calculation, in about 1 of 10
+    draws of three processes with four sets each."""
     chance = secrets.SystemRandom()
     uneven = [family for family in usable if family != NAMED]
     share = (NAMED_UNEVEN_SHARE if NAMED in usable else UNEVEN_SHARE) if uneven else 0.0
-    weights = {family: ENDS_WEIGHT if family == ENDS else 1 for family in uneven}
+    weights = {family: REVEALING_WEIGHT if family in revealing else 1 for family in uneven}
     shares = {family: share * weight / sum(weights.values()) for family, weight in weights.items()}
     if NAMED in usable:
         shares[NAMED] = NAMED_SHARE
@@ -106,6 +123,7 @@ def timed_families(usable: Sequence[str], count: int) -> list[str]:
     families = chance.choices(list(shares), list(shares.values()), k=count)
     missing = [family for family in shares if family not in families]
     chance.shuffle(missing)
+    missing.sort(key=lambda family: family not in revealing)
     for family in missing:
         repeated = [n for n, other in enumerate(families) if families.count(other) > 1]
         if repeated:

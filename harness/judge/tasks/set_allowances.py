@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # ALIKE resemble each other. What exceeds such a limit is compared with that of exactly its inputs,
 # so these can be close: a sample of plain inputs is off by as little as the limits allow.
 UNEVEN_FACTOR, ALIKE_FACTOR = 4.0, 1.25
-ALIKE = ("moved", "ends", "sparse", "clustered", "moved parameters")
+ALIKE = ("moved", "ends", "gathered", "above", "below", "sparse", "clustered", "moved parameters")
 MOST_RELIEF = 1e30  # single precision must hold a limit
 # The limits of a named set apply to other draws unchanged if an output has at least this many
 # elements, each with its own likelihood; k is then limited to this multiple of the framework's
@@ -128,14 +128,16 @@ def _growth(terms: int, family: str) -> float:
     the limits). Where a named value is close to the sum that it is subtracted from, the rounding
     errors of both are large compared with the difference. Sums of shifted values are off in
     proportion to the shift (a single pass for mean and variance in proportion to its square, which
-    is detected)."""
+    is detected), and so are those of values `above` and `below`."""
     repeated = max(1.0, terms**0.5 / 2)
     growths = {
         "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
         "moved": 4.0, "grown": 4.0, "clustered": 4.0, "moved parameters": 4.0,
         "uneven": max(64.0, repeated), "named": max(64.0, repeated),
-        "uneven parameters": max(64.0, repeated), "sparse": max(4.0, repeated / 16),
-        "ends": max(4.0, repeated / 16),
+        "uneven parameters": max(64.0, repeated),
+        "raised parameters": max(64.0, repeated), "sparse": max(4.0, repeated / 16),
+        "ends": max(4.0, repeated / 16), "gathered": max(4.0, repeated / 16),
+        "above": max(1.5 * SHIFT, repeated / 16), "below": max(1.5 * SHIFT, repeated / 16),
     }  # fmt: skip
     return float(growths.get(family, repeated))
 

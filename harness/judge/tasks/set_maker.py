@@ -20,6 +20,7 @@ from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, InputSet, LeftValue
 from ..processes import answers
 from ..processes.worker import Worker
+from .input_families import UNEVEN
 from .set_allowances import rounding_slack
 from .set_memory import DeviceSetMemory, HostSetMemory, SetMemory
 from .task_workers import TASK_SECONDS
@@ -58,7 +59,10 @@ class SetMaker:
         inputs, expected, framework, *others = memories
         seconds, alternatives = others[: pool.has_second], others[pool.has_second :]
         seed = secrets.randbits(48) if seed is None else seed
-        arguments = {"case": pool.name, "seed": seed, "family": family, "slack": slack}
+        sampled = pool.combines and family in UNEVEN
+        arguments = {
+            "case": pool.name, "seed": seed, "family": family, "slack": slack, "sampled": sampled
+        }  # fmt: skip
         data = self._worker.data(self._fill("make_set", memories, TASK_SECONDS, arguments))
         precise = self._place(expected.tensors(data["expected"]))
         rounded = self._place(framework.tensors(pool.outputs))
@@ -76,6 +80,7 @@ class SetMaker:
             second=[t for each in seconds for t in self._place(each.tensors(data["second"]))],
             memory=data["memory"],
             orders=pool.orders,
+            sampled=data["sampled"],
         )
 
     def make_group(self, pool: CasePool, families: list[str]) -> Group:

@@ -157,7 +157,7 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
 def prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
     """Return the time per call that a candidate may have saved by preparing outputs while nothing
     was timed: writing them and the kernel for it, in memory that only it holds on a device, and
-    copying what is the same in all draws."""
+    copying them on a CPU."""
     nbytes = context.task.pools[case].slot_bytes
     share, ready_bytes = times.prepared_share(baseline, nbytes), times.ready_bytes
     if not share and not ready_bytes:

@@ -280,8 +280,7 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
             [float(result.process_clock_ns)] if result.process_clock_ns else []
         )
         block.faults.append(result.minor_faults / calls)
-        ready_bytes = result.ready_bytes / calls
-        block.ready_bytes.append(min(ready_bytes, half.alike_bytes) if ready_bytes else 0.0)
+        block.ready_bytes.append(result.ready_bytes / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ...wire import dtypes
 from .. import candidate_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
@@ -51,7 +52,8 @@ class TimedState:
         self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._left: list[_Left] = []
         self.unread: set[str] = set()
-        """What was known only from the process's own report."""
+        """What was known only from the process's own report, or could not be compared since the
+        reference's values are not finite."""
 
     def begin(self, call: Callable[[], None]) -> None:
         """Note where the tensors lie, before the calls of a half. call: makes one call, twice."""
@@ -121,12 +123,14 @@ class TimedState:
                     continue
                 value, framework = left.values[name], reference.framework
                 # an overflow in one call stays, and another right order of operations has none
-                lost = ~(framework.isfinite() & reference.expected.isfinite())
+                lost = ~(_is_finite(framework) & _is_finite(reference.expected))
+                if bool(lost.any()):
+                    self.unread.add(name)
                 finding = oracle.compare(
-                    value.masked_fill(lost, 0),
-                    reference.expected.masked_fill(lost, 0),
+                    _zeroed(value, lost),
+                    _zeroed(reference.expected, lost),
                     reference.allowance,
-                    framework.masked_fill(lost, 0),
+                    _zeroed(framework, lost),
                 )
                 if finding.signal is not None:
                     unchanged = same_bits(left.values[name], self._like[name])
@@ -138,3 +142,16 @@ class TimedState:
                         "the state after the timed calls is wrong",
                     )
         self._left.clear()
+
+
+def _is_finite(tensor: torch.Tensor) -> torch.Tensor:
+    finite: torch.Tensor = dtypes.comparable(tensor).isfinite()
+    return finite
+
+
+def _zeroed(tensor: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with zeros where values are lost."""
+    if not bool(lost.any()):
+        return tensor
+    kept: torch.Tensor = dtypes.comparable(tensor).masked_fill(lost, 0).to(tensor.dtype)
+    return kept

@@ -70,6 +70,17 @@ def test_an_order_of_equal_computed_values_is_open(call: Call, found: bool) -> N
     assert is_open(call, [given]) is found
 
 
+def test_an_order_of_values_that_became_missing_is_open() -> None:
+    def sampled(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [(given[0] - torch.log(-torch.log(given[1]))).argmax(-1)]
+
+    logits, uniform = torch.randn(4, 16), torch.rand(4, 16).clamp(0.01, 0.99)
+    assert not is_open(sampled, [logits, uniform])
+    assert is_open(sampled, [logits, 30 * uniform])
+    logits[0, 3] = float("nan")  # given as such: any form finds it
+    assert not is_open(sampled, [logits, uniform])
+
+
 def test_a_scale_from_a_maximum_leaves_nothing_open() -> None:
     def quantized(given: list[torch.Tensor]) -> list[torch.Tensor]:
         step = given[0].abs().max(-1, keepdim=True).values / 127

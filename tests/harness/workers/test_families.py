@@ -166,7 +166,8 @@ def test_families_that_change_nothing_are_known() -> None:
 
     assert idle(([8, 4], "float32")) == {"sparse", "clustered", "named"}
     assert idle(([8, 4], "complex64")) == {"sparse", "clustered", "named"}
-    assert idle(([8, 4], "uint8")) == {"uneven", "raised", "moved", "ends", "named"}
+    idle_for_integers = {"uneven", "raised", "moved", "ends", "above", "below", "gathered", "named"}
+    assert idle(([8, 4], "uint8")) == idle_for_integers
     assert idle(([8, 4], "int64"), ([8], "float32")) == {"sparse", "named"}
     assert idle(([8, 4], "float32"), ([8], "int64")) == {"sparse"}
     assert idle(([8, 4], "float8_e5m2")) == {"named"}
@@ -271,6 +272,38 @@ def test_values_at_the_ends_stay_within_their_range() -> None:
     assert 1 <= min(few) < 8 < max(few) <= 64
 
 
+def test_a_few_values_above_decide_a_sum_of_a_bounded_function() -> None:
+    given = torch.randn(524288).bfloat16()
+    off = []
+    for seed in range(32):
+        results = torch.sigmoid(vary([given], "below", seed)[0].double())
+        off.append(abs(float(results[::8].mean() / results.mean()) - 1))
+    assert sorted(off)[8] > 0.05
+    results = torch.sigmoid(given.double())
+    assert abs(float(results[::8].mean() / results.mean()) - 1) < 0.01
+
+
+def test_gathered_values_keep_the_sums_of_rows() -> None:
+    given = torch.softmax(torch.randn(16, 4096), -1)
+    for seed in range(24):
+        values = vary([given], "gathered", seed)[0]
+        assert torch.allclose(values.sum(-1), torch.ones(16))
+        assert float(values.min()) >= 0
+        largest = values.topk(4, -1).values.sum(-1)
+        assert bool((largest > 0.45).all())
+        scalar = torch.tensor(3.0)
+        assert vary([scalar], "gathered", seed)[0] == scalar
+
+
+def test_a_stride_misses_what_lies_at_other_places_of_each_block() -> None:
+    given = torch.randn(524288)
+    off = []
+    for seed in range(64):
+        values = vary([given], "moved", seed)[0]
+        off.append(abs(float(values[::8].square().mean() / values.square().mean()) - 1))
+    assert sum(each > 0.03 for each in off) >= 8  # a sample of plain values is off by 0.006
+
+
 def test_blocks_of_moved_values_differ() -> None:
     given = torch.randn(4, 65536)
     off = []
@@ -285,7 +318,7 @@ def test_blocks_of_moved_values_differ() -> None:
 def test_sorted_values_get_steps() -> None:
     given = torch.randn(4, 5000).sort(-1).values
     for seed in range(24):
-        for family in ("uneven", "raised", "moved", "ends"):
+        for family in ("uneven", "raised", "moved", "ends", "above", "below", "gathered"):
             assert bool((vary([given], family, seed)[0].diff(dim=-1) >= 0).all()), family
         assert vary([given], "moved", seed)[0].unique().numel() <= 64
     raised = [int((vary([given], "raised", seed)[0][0] > 20).sum()) for seed in range(24)]

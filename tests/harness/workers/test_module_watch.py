@@ -38,6 +38,8 @@ def test_parameters_and_buffers_in_place_or_anew() -> None:
     layer.kept = layer.kept + 1
     layer.get_buffer("unsaved").numpy()[0] = 1  # raises no version counter
     assert watch.updated() == ["part.bias", "kept", "unsaved"]
+    layer.part.weight.data = layer.part.weight.data * 2  # nor does this
+    assert watch.updated() == ["part.weight", "part.bias", "kept", "unsaved"]
     layer.kept = torch.zeros(3)
     layer.register_buffer("other", torch.zeros(1))
     assert watch.reshaped() == ["kept", "other"]
