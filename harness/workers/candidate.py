@@ -101,7 +101,8 @@ class CandidateHost(host.Host):
             model = self._construct(key, arguments, seed)
             if not placement.is_host(device) and hasattr(model, "to"):
                 model = model.to(device)
-        self._modes = process_settings.modes()
+        if key == case:  # other instances come after calls
+            self._modes = process_settings.modes()
         if instance:
             self._instances[instance] = model
         reference_state = {name: (shape, dtype) for name, (shape, dtype) in state.items()}

@@ -174,10 +174,13 @@ def _refuse_unusual_state(task: LiveTask, model: Any) -> None:
     import torch
 
     for name, value in modules.state(model).items():
-        kind = (
-            "quantized" if value.is_quantized else "sparse" if value.layout != torch.strided else ""
-        )
-        if kind:
+        if torch.nn.parameter.is_lazy(value):
+            raise TaskProblem(
+                f"{task.lines.at(*FORWARD)}: {name} has no shape before the first call; use the "
+                "module that is not lazy"
+            )
+        kind = "quantized" if value.is_quantized else str(value.layout).removeprefix("torch.")
+        if kind != "strided":
             raise TaskProblem(
                 f"{task.lines.at(*FORWARD)}: {name} is a {kind} tensor; parameters and buffers "
                 "must be dense and plain: keep the integers and the scale, or the indices and the "

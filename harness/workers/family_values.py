@@ -107,8 +107,13 @@ def _oppose(values: Any, generator: Any, side: int) -> Any:
     """Shift all values to one side of zero, and put a few random ones on the other. Large values
     hardly change a sum of results of a bounded function (a sigmoid), but beside results that vanish
     a few others decide it."""
-    shift = side * SHIFT * float(values.float().std(correction=0))
-    return _put(values.add_(shift), generator, -shift, values.numel() // MANY)
+    import torch
+
+    wide = values if values.dtype == torch.float64 else values.float()
+    most = 0.25 * torch.finfo(values.dtype).max  # which sums can hold
+    shift = side * min(SHIFT * float(wide.std(correction=0)), most)
+    shifted = values.add_(shift).clamp_(-most, most)
+    return _put(shifted, generator, -shift, values.numel() // MANY)
 
 
 def _gather(values: Any, generator: Any) -> Any:

@@ -19,12 +19,11 @@ Kind = Literal["changed", "grown", "partly grown", "uneven", "raised", "moved"]
 """changed: each value changes by about a quarter. grown: also, small constant tensors become of
 order 1, and the others grow two to eight times. partly grown: this happens to a third of the
 tensors. uneven, raised, moved: changed, and then as inputs of these families; of uneven and raised
-ones only the large tensors, since a large factor on a result hides what these change, and nobody
-saves time with a sample of a small one."""
+ones not the vectors beside matrices, since a large factor on a result hides what the matrices
+change, and nobody saves time with a sample of a vector."""
 KINDS: tuple[Kind, ...] = ("changed", "grown", "partly grown", "uneven", "raised", "moved")
 SHARES: dict[Kind, float] = {"grown": 1.0, "partly grown": 1 / 3}
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
-SMALL_SHARE = 1 / 16  # of the elements of the largest tensor
 SMALL = 0.1  # a constant tensor below this counts as switched off
 
 
@@ -61,7 +60,10 @@ def values(
     kind = KINDS[seed % len(KINDS)]
     share = SHARES.get(kind, 0.0)
     state = []
-    largest = max((value.numel() for value in before.values()), default=0)
+    has_matrices = any(
+        value.dim() > 1 and value.is_floating_point() and name not in kept
+        for name, value in before.items()
+    )
     for number, (name, value) in enumerate(before.items()):
         if name in kept:
             state.append(value)
@@ -69,8 +71,8 @@ def values(
         generator_device = device if value.is_floating_point() or value.is_complex() else "cpu"
         generator = torch.Generator(generator_device).manual_seed(seed + number)
         grows = share > 0 and _uniform(generator, 0.0, 1.0) < share
-        small = kind in ("uneven", "raised") and value.numel() < SMALL_SHARE * largest
-        each: Kind = "changed" if small else kind
+        small = has_matrices and value.dim() < 2
+        each: Kind = "changed" if small and kind in ("uneven", "raised") else kind
         other = _new_value(name, value.to(generator_device), generator, each, grows=grows).to(
             value.device
         )

@@ -96,11 +96,12 @@ def _keeps_denormals() -> list[bool]:
 
 
 def _traps() -> list[int]:
-    """Return which floating-point errors end the process, and on x86-64 the control word of the old
-    unit, which long double uses."""
+    """Return which floating-point errors end the process, on x86-64 in both units (long double has
+    the old one), with all else that these are told but the errors met so far."""
     c = c_mathematics()
     found = [c.fegetexcept() if hasattr(c, "fegetexcept") else 0]
     state = ctypes.create_string_buffer(STATE_BYTES)
     if platform.machine() == "x86_64" and c.fegetenv(state) == 0:
         found.append(int.from_bytes(state.raw[:2], "little"))
+        found.append(int.from_bytes(state.raw[28:32], "little") & ~0x3F)  # MXCSR
     return found

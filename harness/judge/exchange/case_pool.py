@@ -64,8 +64,8 @@ class CasePool:
     family_allowances: dict[str, list[tolerance.Allowance]] = field(default_factory=dict)
     # the allowances for timed sets in uneven and moved states of the parameters, by kind of state
     state_allowances: dict[Kind, list[tolerance.Allowance]] = field(default_factory=dict)
-    # families of which a sample of the inputs is noticed, see input_families.reveals_a_sample
-    revealing: set[str] = field(default_factory=set)
+    # by family, whether a sample of its inputs is noticed, see input_families.reveals_a_sample
+    reveals: dict[str, bool] = field(default_factory=dict)
     coming_kinds: list[Kind] = field(default_factory=list)  # see next_kind
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...wire import buffers, memory_files
+from ...wire import buffers, dtypes, memory_files
 from ...wire.layouts import Layout
 from ...wire.nesting import tensors_of
 from ..correctness import ties, tolerance
@@ -16,6 +16,8 @@ from ..correctness.distance import same_bits
 
 if TYPE_CHECKING:
     import torch
+
+ALIKE_DRAWS = 8  # draws that are compared for what they have in common
 
 
 class InputFile:
@@ -69,7 +71,7 @@ class InputSet:
     second: list[torch.Tensor] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
     orders: Sequence[tuple[int, int, int]] = ()
-    sampled: Sequence[float | None] = ()
+    sampled: Sequence[float] | None = None
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""
@@ -146,6 +148,21 @@ class Half:
     def group(self, number: int) -> Group:
         """Return the sets of the burst `number`, cyclically."""
         return self.groups[number % len(self.groups)]
+
+    @cached_property
+    def alike_bytes(self) -> int:
+        """Of one call's outputs, how many bytes are the same in all draws that are compared:
+        whoever knows the parameters can have these ready."""
+        sets = [input_set for group in self.groups for input_set in group.sets]
+        first, *others = sets[:ALIKE_DRAWS]
+        nbytes = 0
+        for number, expected in enumerate(first.expected):
+            value = dtypes.comparable(expected)
+            alike = value == value
+            for other in others:
+                alike &= dtypes.comparable(other.expected[number]) == value
+            nbytes += int(alike.sum()) * expected.element_size()
+        return nbytes
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

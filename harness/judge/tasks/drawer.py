@@ -128,7 +128,10 @@ class Drawer:
         del again, outputs  # in a large case, each holds as much memory as a set
         if self.spare_families(pool) == 0:
             del plain[1:], pool.checking[1:]  # a set of a family reveals more than a second plain
-        for family in checking_families(pool)[: self.spare_families(pool)]:
+        families = checking_families(pool)
+        if pool.updated:  # those that are timed come first, where there is no memory for all
+            families.sort(key=lambda family: family in LOUD)
+        for family in families[: self.spare_families(pool)]:
             if family in WITHIN and not (pool.updated or "uneven" in pool.dropped_families):
                 continue
             input_set = self._checking_set(pool, family)
@@ -136,8 +139,10 @@ class Drawer:
                 pool.checking.append((0, input_set))
                 if family in (*UNEVEN, NAMED) and not (pool.updated and family in LOUD):
                     pool.family_allowances[family] = family_allowances(pool, input_set)
-                    if reveals_a_sample(input_set.sampled, pool.family_allowances[family]):
-                        pool.revealing.add(family)
+                    if input_set.sampled is not None:
+                        pool.reveals[family] = reveals_a_sample(
+                            input_set.sampled, pool.family_allowances[family]
+                        )
         # two sets are needed to detect a candidate that returns one set's outputs for another
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))
@@ -209,7 +214,8 @@ class Drawer:
             if state == 0 and input_set.family == "dense"
         )
         count = bursts * candidates * pool.calls
-        families = timed_families(list(pool.family_allowances), count, pool.revealing)
+        revealing = [family for family, noticed in pool.reveals.items() if noticed]
+        families = timed_families(list(pool.family_allowances), count, revealing)
         later = bursts // 2 * candidates * pool.calls if changes else 0
         groups = self._draw_groups(pool, families[later:])
         halves = [Half(0, groups, dense, input_sets.typical_sizes(groups))]
@@ -325,7 +331,8 @@ class Drawer:
         """Draw a checking set; None, with a note, if the reference or the framework cannot handle
         the family. again: for the first set, the expected outputs of another plain draw."""
         try:
-            input_set = self._maker.make_set(pool, family)
+            sampled = pool.combines and family in UNEVEN
+            input_set = self._maker.make_set(pool, family, sampled=sampled)
         except WorkerFailed as error:
             if family == "dense":
                 raise

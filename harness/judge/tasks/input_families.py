@@ -29,7 +29,7 @@ MOVED = "moved"
 LOUD = ("uneven", "raised", "above", "below")
 # only where a task is not timed with uneven values, which reveal more
 WITHIN = ("ends", "gathered")
-UNEVEN = (*LOUD, MOVED, *WITHIN, "sparse", "clustered")
+UNEVEN = ("uneven", "raised", MOVED, *WITHIN, "above", "below", "sparse", "clustered")
 UNEVEN_SHARE = 2 / 3  # share of timed sets
 # A sample is noticed where it exceeds the limit so far. Families of which a sample is noticed get a
 # larger part where others hide it: large values do not show in the mean of a bounded function.
@@ -95,13 +95,11 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
     return ""
 
 
-def reveals_a_sample(
-    errors: Sequence[float | None], allowances: Sequence[tolerance.Allowance]
-) -> bool:
+def reveals_a_sample(errors: Sequence[float], allowances: Sequence[tolerance.Allowance]) -> bool:
     """Return whether a candidate that reads one of several neighbours for all of them exceeds the
-    limits. errors: of each output, see workers.sampled_results; without any, a set has no such."""
-    return not errors or any(
-        error is None or error > NOTICED * allowance.norm
+    limits. errors: of each output, see workers.sampled_results."""
+    return any(
+        error > NOTICED * allowance.norm
         for error, allowance in zip(errors, allowances, strict=True)
     )
 
@@ -125,9 +123,11 @@ def timed_families(usable: Sequence[str], count: int, revealing: Collection[str]
     chance.shuffle(missing)
     missing.sort(key=lambda family: family not in revealing)
     for family in missing:
-        repeated = [n for n, other in enumerate(families) if families.count(other) > 1]
-        if repeated:
-            families[chance.choice(repeated)] = family
+        places = [n for n, other in enumerate(families) if families.count(other) > 1]
+        if not places and family in revealing:
+            places = [n for n, other in enumerate(families) if other not in revealing]
+        if places:
+            families[chance.choice(places)] = family
     return families
 
 

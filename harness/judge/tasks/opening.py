@@ -110,7 +110,7 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
             "the reference cannot run in float64; its own dtype serves as the reference"
         )
     for name, pool in handle.pools.items():
-        if pool.combines and pool.checking and not pool.revealing:
+        if pool.reveals and not any(pool.reveals.values()):
             handle.notes.append(
                 f"case {name!r}: no inputs that the reference accepts show a kernel that "
                 "reads one of eight neighbours for all of them; look at what a fast one reads"

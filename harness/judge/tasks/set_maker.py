@@ -20,7 +20,6 @@ from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, InputSet, LeftValue
 from ..processes import answers
 from ..processes.worker import Worker
-from .input_families import UNEVEN
 from .set_allowances import rounding_slack
 from .set_memory import DeviceSetMemory, HostSetMemory, SetMemory
 from .task_workers import TASK_SECONDS
@@ -44,8 +43,11 @@ class SetMaker:
         """Return the free bytes of the memory in which sets are held."""
         return device_link.free_bytes() if self._shared else host_memory.available()
 
-    def make_set(self, pool: CasePool, family: str, seed: int | None = None) -> InputSet:
-        """Make one set with expected outputs in high precision. seed: to make a set again."""
+    def make_set(
+        self, pool: CasePool, family: str, seed: int | None = None, *, sampled: bool = False
+    ) -> InputSet:
+        """Make one set with expected outputs in high precision. seed: to make a set again. sampled:
+        with the errors of workers.sampled_results."""
         # the unused pages of a layout, and the rest of one
         between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
         slack = rounding_slack(pool, family)
@@ -59,7 +61,6 @@ class SetMaker:
         inputs, expected, framework, *others = memories
         seconds, alternatives = others[: pool.has_second], others[pool.has_second :]
         seed = secrets.randbits(48) if seed is None else seed
-        sampled = pool.combines and family in UNEVEN
         arguments = {
             "case": pool.name, "seed": seed, "family": family, "slack": slack, "sampled": sampled
         }  # fmt: skip

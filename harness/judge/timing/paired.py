@@ -280,7 +280,10 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
             [float(result.process_clock_ns)] if result.process_clock_ns else []
         )
         block.faults.append(result.minor_faults / calls)
-        block.ready_bytes.append(result.ready_bytes / calls)
+        ready_bytes = result.ready_bytes / calls
+        if result.only_alike and ready_bytes:
+            ready_bytes = min(ready_bytes, half.alike_bytes)
+        block.ready_bytes.append(ready_bytes)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

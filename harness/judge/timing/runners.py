@@ -45,7 +45,7 @@ class Burst:
     process's own clock, if that is a different one. busy: whether the device was busy before the
     burst. unmeasured_ns: on a CPU the turn's time before its measured calls, by the same clock.
     intact: whether all outputs were unchanged at the end. ready_bytes: bytes of outputs that may
-    have been written before their call.
+    have been written before their call. only_alike: of these, what is the same in all draws.
     """
 
     inside_ns: int
@@ -58,6 +58,7 @@ class Burst:
     process_clock_ns: int = 0
     busy: bool = False
     ready_bytes: int = 0
+    only_alike: bool = False
 
 
 class Sides(ABC):

@@ -150,10 +150,9 @@ def _raise_if_wrong(
 ) -> None:
     if finding.signal is None:
         return
-    if output.numel() > 1 and finding.share * output.numel() < 1.5:  # one element, or a row of one
-        detail = f"{finding.detail}. {output_changes.MAY_BE_CHANGED}"
-        finding = replace(finding, signal="wrong.held_output", detail=detail)
-    elif changed:
+    if output.numel() > 1 and 0 < finding.share * output.numel() < 1.5:
+        finding = replace(finding, detail=f"{finding.detail}. {output_changes.MAY_BE_CHANGED}")
+    if changed:
         finding = replace(
             finding,
             signal="wrong.stale_parameters",

@@ -124,6 +124,7 @@ class TimedState:
                 value, framework = left.values[name], reference.framework
                 # an overflow in one call stays, and another right order of operations has none
                 lost = ~(_is_finite(framework) & _is_finite(reference.expected))
+                lost &= _is_finite(self._like[name])  # others, of a mask, say, are compared
                 if bool(lost.any()):
                     self.unread.add(name)
                 finding = oracle.compare(

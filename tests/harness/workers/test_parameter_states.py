@@ -98,3 +98,17 @@ def _largest_mean(kind: Kind) -> float:
     """The largest average of a slice of the weight along either axis."""
     weight = found(kind)["weight"]
     return max(float(weight.mean(axis).abs().max()) for axis in (0, 1))
+
+
+def test_vectors_beside_matrices_and_masks_do_not_become_uneven() -> None:
+    before = {
+        "mask": torch.ones(1024, 1024).tril(),
+        "weight": torch.randn(64, 64),
+        "scale": torch.ones(64),
+    }
+    seeds = [parameter_states.draw("uneven") for _ in range(10)]
+    found = [parameter_states.values(before, seed, "cpu", kept={"mask"}) for seed in seeds]
+    assert max(float(each[1].abs().max()) for each in found) > 100
+    assert max(float(each[2].abs().max()) for each in found) < 10
+    alone = [parameter_states.values({"scale": torch.ones(64)}, seed, "cpu") for seed in seeds]
+    assert max(float(each[0].abs().max()) for each in alone) > 100

@@ -8,6 +8,7 @@ import pytest
 
 from harness.judge.correctness import distance, oracle
 from harness.judge.device.machine import Machine
+from harness.judge.exchange.case_pool import CasePool
 from harness.judge.tasks import input_families, set_allowances
 from harness.judge.tasks.opening import open_task
 
@@ -63,3 +64,22 @@ def test_most_timed_sets_are_named_where_a_look_tells_them() -> None:
     found = input_families.timed_families(borne, 2000)
     assert found.count("named") > 1000
     assert len({*input_families.timed_families(borne, 32)}) == 5
+
+
+def test_families_that_reveal_a_sample_come_first() -> None:
+    borne = ["uneven", "raised", "moved", "above", "below"]
+    for _ in range(100):
+        assert "below" in input_families.timed_families(borne, 3, ["below"])
+    found = input_families.timed_families(borne, 3000, ["below"])
+    assert 850 < found.count("below") < 1150  # half of two thirds
+    allowance = set_allowances.tolerance.Allowance(0.01, 0.1, 0.1, 0.0, 0.001)
+    assert not input_families.reveals_a_sample([0.014], [allowance])
+    assert input_families.reveals_a_sample([0.0, 0.016], [allowance, allowance])
+
+
+def test_each_kind_of_state_has_its_turn() -> None:
+    pool = CasePool("default", {})
+    assert pool.next_kind() == "changed"
+    pool.state_allowances = {"uneven": [], "raised": [], "moved": []}
+    for _ in range(20):
+        assert sorted(pool.next_kind() for _ in range(3)) == ["moved", "raised", "uneven"]
