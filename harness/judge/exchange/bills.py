@@ -75,6 +75,9 @@ class BilledCaller(Caller):
         self._ready.note(places)
         return ready_bytes
 
+    def _bytes_mapped(self, places: list[list[OutputPlace]]) -> int:
+        return 0 if self._trusted else self._ready.bytes_of_files(places)
+
     def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
         return bill_ns
 

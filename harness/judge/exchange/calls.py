@@ -51,7 +51,8 @@ class TurnResult:
     visible until its outputs are reported. unmeasured_ns: the turn's time before the measured
     calls, by the same clock as the figure. wait_ns: the time that the worker or the judge waited
     for a core during and between the calls. intact: whether all outputs were unchanged at the end.
-    ready_bytes: bytes of outputs that may have been written before their call.
+    ready_bytes: bytes of outputs that may have been written before their call. mapped_bytes: those
+    in pages of a file.
     """
 
     measured_ns: int
@@ -61,6 +62,7 @@ class TurnResult:
     minor_faults: int
     intact: bool
     ready_bytes: int
+    mapped_bytes: int
 
 
 class Caller(ABC):
@@ -180,6 +182,7 @@ class Caller(ABC):
                 places, None if unread else storage, range(warm, len(sets))
             )
             ready_bytes = self._bytes_ready(places, warm, unread=unread)
+            mapped_bytes = self._bytes_mapped(places[warm:])
             self._change_some(places, sets)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
@@ -194,6 +197,7 @@ class Caller(ABC):
             faults_after - faults,
             intact,
             ready_bytes,
+            mapped_bytes,
         )
 
     def time_empty_calls(self, times: int, turn: Turn) -> list[tuple[int, int]]:
@@ -342,6 +346,10 @@ class Caller(ABC):
             raise interference(
                 self._worker, "an output lies where its caller may not write"
             ) from error
+
+    def _bytes_mapped(self, places: list[list[OutputPlace]]) -> int:
+        """Of the outputs of the measured calls, those in pages of a file."""
+        return 0
 
     def _bytes_ready(self, places: list[list[OutputPlace]], warm: int, *, unread: bool) -> int:
         """Of the outputs of the measured calls, those that may have been there before, while the

@@ -12,8 +12,12 @@ import itertools
 import mmap
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from .worker_outputs import OutputPlace
+
+if TYPE_CHECKING:
+    import torch
 
 # bits of an entry of /proc/PID/pagemap (admin-guide/mm/pagemap.rst of the kernel); the highest one,
 # the sign of an int64, says that the page is there
@@ -58,6 +62,22 @@ class ReadyMemory:
         finally:
             os.close(fd)
 
+    def bytes_of_files(self, calls: Sequence[Sequence[OutputPlace]]) -> int:
+        """Of these outputs, those in pages of a file, which nobody has written in their call."""
+        places = [place for outputs in calls for place in outputs if place.size]
+        try:
+            fd = os.open(f"/proc/{self._process}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, PermissionError):
+            return 0
+        try:
+            pages = [(_entries(fd, place), place.size) for place in places]
+            return sum(
+                min(size, mmap.PAGESIZE * int(((entries & _OF_FILE) != 0).sum()))
+                for entries, size in pages
+            )
+        finally:
+            os.close(fd)
+
     def _unknown_bytes(self, place: OutputPlace) -> int:
         """Of an output, where none lay before."""
         start, end = place.address, place.address + place.size
@@ -73,13 +93,18 @@ class ReadyMemory:
 def _bytes_of_others(pagemap: int, place: OutputPlace) -> int:
     """Of an output, in pages that are not its process's own: a file's, those of zeros that all
     processes share, and what is not there at all."""
+    entries = _entries(pagemap, place)
+    is_own = ((entries & _OF_FILE) == 0) & ((entries & _EXCLUSIVE) != 0)
+    is_there = (entries < 0) | ((entries & _SWAPPED) != 0)
+    return mmap.PAGESIZE * int((~(is_own & is_there)).sum())
+
+
+def _entries(pagemap: int, place: OutputPlace) -> torch.Tensor:
+    """Return the entries of an output's pages, none where a kernel has no such file."""
     import torch
 
     first, end = place.address // mmap.PAGESIZE, -(-(place.address + place.size) // mmap.PAGESIZE)
     data = os.pread(pagemap, 8 * (end - first), 8 * first)
-    if len(data) < 8 * (end - first):  # some kernels have no such file
-        return 0
-    entries = torch.frombuffer(bytearray(data), dtype=torch.int64)
-    is_own = ((entries & _OF_FILE) == 0) & ((entries & _EXCLUSIVE) != 0)
-    is_there = (entries < 0) | ((entries & _SWAPPED) != 0)
-    return mmap.PAGESIZE * int((~(is_own & is_there)).sum())
+    if len(data) < 8 * (end - first):
+        return torch.empty(0, dtype=torch.int64)
+    return torch.frombuffer(bytearray(data), dtype=torch.int64)

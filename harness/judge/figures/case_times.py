@@ -63,8 +63,8 @@ class Block:
     baseline_faults: list[float] = field(default_factory=list)
     busy: list[bool] = field(default_factory=list)
     ready_bytes: list[float] = field(default_factory=list)
-    """Of a call's outputs on a CPU, by round: in memory where they may have been before the call.
-    See ReadyMemory."""
+    """Of a call's outputs on a CPU, by round: the same in other draws, and in memory where they may
+    have been before the call, or in pages of a file. See ReadyMemory."""
     switches: int = 0
     calls: int = 1
     warm: int = 0

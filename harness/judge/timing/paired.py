@@ -280,10 +280,8 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
             [float(result.process_clock_ns)] if result.process_clock_ns else []
         )
         block.faults.append(result.minor_faults / calls)
-        ready_bytes = result.ready_bytes / calls
-        if result.only_alike and ready_bytes:
-            ready_bytes = min(ready_bytes, half.alike_bytes)
-        block.ready_bytes.append(ready_bytes)
+        ready_bytes = min(result.ready_bytes, half.alike_bytes * calls) if result.ready_bytes else 0
+        block.ready_bytes.append(max(ready_bytes, result.mapped_bytes) / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

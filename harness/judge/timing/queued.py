@@ -127,7 +127,6 @@ class Queued(Sides):
             busy=busy,
             # before the judge's word, which only one of its streams waits for
             ready_bytes=len(sets) * self.pool.slot_bytes,
-            only_alike=True,  # no input is there then, by which it could choose
         )
 
     def outputs_are_intact(self, name: str) -> bool:

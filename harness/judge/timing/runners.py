@@ -45,7 +45,7 @@ class Burst:
     process's own clock, if that is a different one. busy: whether the device was busy before the
     burst. unmeasured_ns: on a CPU the turn's time before its measured calls, by the same clock.
     intact: whether all outputs were unchanged at the end. ready_bytes: bytes of outputs that may
-    have been written before their call. only_alike: of these, what is the same in all draws.
+    have been written before their call. mapped_bytes: those in pages of a file.
     """
 
     inside_ns: int
@@ -58,7 +58,7 @@ class Burst:
     process_clock_ns: int = 0
     busy: bool = False
     ready_bytes: int = 0
-    only_alike: bool = False
+    mapped_bytes: int = 0
 
 
 class Sides(ABC):
@@ -265,6 +265,7 @@ class OneByOne(Sides):
             result.unmeasured_ns,
             result.intact,
             ready_bytes=result.ready_bytes,
+            mapped_bytes=result.mapped_bytes,
         )
 
     def outputs_are_intact(self, name: str) -> bool:
