@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from harness.judge.exchange.input_sets import Group, Half, InputFile, InputSet
 from harness.judge.exchange.ready_memory import ReadyMemory
 from harness.judge.exchange.worker_outputs import OutputPlace
 
@@ -70,6 +72,7 @@ def test_pages_that_nobody_wrote_are_no_ones_own(kind: str) -> None:
     assert ready.bytes_ready([place(memory)]) == 4 * PAGE
     memory[PAGE : 2 * PAGE] = b"y" * PAGE
     assert ready.bytes_ready([place(memory)]) == 3 * PAGE
+    assert ready.bytes_of_files([place(memory)]) == (3 * PAGE if kind == "file" else 0)
 
 
 def test_empty_outputs_are_nowhere() -> None:
@@ -77,3 +80,15 @@ def test_empty_outputs_are_nowhere() -> None:
     ready = ReadyMemory(os.getpid())
     ready.note([nothing])
     assert ready.bytes_ready([nothing]) == 0
+
+
+def test_what_other_draws_have_as_well_can_be_ready() -> None:
+    prefix = torch.arange(6.0)
+    sets = [
+        InputSet(InputFile(), 0, {}, [torch.cat([prefix, torch.full((2,), float(draw))])])
+        for draw in range(3)
+    ]
+    half = Half(0, [Group([each], [], []) for each in sets], sets[0], [])
+    assert half.alike_bytes == prefix.nbytes
+    alone = Half(0, [Group(sets[:1], [], [])], sets[0], [])  # nobody knows
+    assert alone.alike_bytes == prefix.nbytes + 8
