@@ -70,12 +70,20 @@ def orders_missing(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bo
     )
 
 
-def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float) -> Any:
+def move(
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    side: float,
+    slack: float,
+    *,
+    relative: bool = False,
+) -> Any:
     """Return the first value on which the operator decides, moved by about `slack`, relative to the
     value plus the usual size in its tensor, or among those that are put in order. side: of a
     comparison up or down. Values in order that are closer become equal, but for their places, by
     which the first ones come first where it is positive and the last ones otherwise; by 1 and by
-    0.125 other ones are together."""
+    0.125 other ones are together. relative: a compared value moves relative to itself alone."""
     import torch
 
     value = args[compared(name, args, kwargs)[0]]
@@ -83,7 +91,10 @@ def move(name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, sl
     usable = torch.where(finite, value, 0)
     tiny = torch.finfo(value.dtype).tiny
     if name in COMPARISONS:
-        return value + side * slack * (usable.abs() + _usual_size(usable).clamp(min=tiny))
+        size = usable.abs()
+        if not relative:
+            size = size + _usual_size(usable).clamp(min=tiny)
+        return value + side * slack * size
     axis = _axis(name, args, kwargs)
     squares = usable.square()
     mean = squares.mean() if axis is None else squares.mean(axis, keepdim=True)

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from ..wire.nesting import tensors_of
 from . import decisions, operators
@@ -49,17 +49,53 @@ _SCALING = frozenset(
 )
 # values of a decision that are kept, to be compared with those in high precision
 KEPT_VALUES = 1 << 20
+# errors of an honest kernel and of the framework together, beside a value itself: of products of a
+# few factors, and of short sums of positive terms
+RELATIVE_ROUNDINGS = 8
 _At = Callable[[str, Sequence[Any], dict[str, Any]], Sequence[Any]]
+_Decide = Callable[[str, Sequence[Any], dict[str, Any], Any], Sequence[Any]]  # with the certainty
+
+
+Certainty = Literal["exact", "relative", "open"]
+"""How certain the values are on which an operator decides: without any error, with errors that are
+small beside each of them (products, sums of positive terms), or with errors that are small beside
+their usual size (differences)."""
 
 
 @dataclass(frozen=True)
-class _Argument:
-    """An argument that an operator rounds or decides on. exact: only exact operators came before
-    it. divided: it is divided before it is rounded."""
+class _Decision:
+    """What an operator rounds or decides on. exact: only exact operators came before it. divided:
+    it is divided before it is rounded. orders: it returns places of its values in order."""
 
-    value: Any
+    values: Sequence[Any]
     exact: bool
     divided: bool
+    orders: bool
+
+    def certainty(self, other: _Decision) -> Certainty:
+        """Return how certain the values are. other: the same decision in high precision.
+
+        The values tell nothing where the reference fixes a dtype. Values in order that are equal
+        may be put in any order even where they have no error, unless they are inputs."""
+        import torch
+
+        if self.divided:
+            return "open"
+        if self.exact:
+            return "exact"
+        found: Certainty = "exact"
+        for one, precise in zip(self.values, other.values, strict=True):
+            if one.dtype == precise.dtype or one.shape != precise.shape or self.orders:
+                return "open"
+            off = (one.to(precise.dtype) - precise).abs()
+            allowed = RELATIVE_ROUNDINGS * torch.finfo(one.dtype).eps * precise.abs()
+            # where both are the same infinity, or no number, there is nothing to compare
+            compared = off.isfinite()
+            if not bool((off[compared] <= allowed[compared]).all()):
+                return "open"
+            if bool(off[compared].any()):
+                found = "relative"
+        return found
 
 
 def decides(names: Iterable[str], *, discrete: bool) -> bool:
@@ -75,76 +111,157 @@ def unit(
     call: Callable[[Any], Any], inputs: Any, precise: Callable[[Any], Any], arguments: Any
 ) -> float:
     """Return the unit roundoff of the values that call(inputs) rounds or decides on, at most
-    SINGLE; 0 where these values are exact. precise, arguments: the same call in high precision.
-
-    A value is exact where only exact operators came before, or where high precision gives the same
-    value; the second test does not apply if the reference fixes a dtype."""
+    SINGLE; 0 where these values are exact. precise, arguments: the same call in high precision."""
     import torch
 
-    roundoff = 0.0
-    for working, exact in zip(
-        _arguments(call, inputs), _arguments(precise, arguments), strict=False
-    ):
-        one, other = working.value, exact.value
-        equal = one.dtype != other.dtype and bool((one.to(other.dtype) == other).all())
-        if working.divided or not (working.exact or equal):
-            roundoff = max(roundoff, min(torch.finfo(one.dtype).eps / 2, SINGLE))
-    return roundoff
+    made = _decisions(call, inputs)
+    return max(
+        (
+            min(torch.finfo(value.dtype).eps / 2, SINGLE)
+            for decision, certainty in zip(
+                made, certainties(call, inputs, precise, arguments, made), strict=True
+            )
+            if certainty != "exact"
+            for value in decision.values
+        ),
+        default=0.0,
+    )
+
+
+def certainties(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    precise: Callable[[Any], Any],
+    arguments: Any,
+    made: Sequence[_Decision] | None = None,
+) -> list[Certainty]:
+    """Return how certain each decision of call(inputs) is, in order. precise, arguments: the same
+    call in high precision. made: the decisions of call(inputs), if they are known."""
+    made = _decisions(call, inputs) if made is None else made
+    others = _decisions(precise, arguments)
+    if len(made) != len(others):
+        return ["open"] * len(made)
+    return [one.certainty(other) for one, other in zip(made, others, strict=True)]
 
 
 def compute_alternatives(
-    call: Callable[[Any], Any], inputs: Any, slack: float, dtypes: Sequence[Any]
+    call: Callable[[Any], Any],
+    inputs: Any,
+    slack: float,
+    dtypes: Sequence[Any],
+    certain: Sequence[Certainty] = (),
 ) -> list[list[Any]]:
     """Return the outputs of call(inputs), in these dtypes, with deciding values moved to each of
     SIDES; [] without slack. slack: the largest move, relative to the value plus the root mean
-    square of its tensor."""
+    square of its tensor. certain: of each decision, see certainties; "open" for those beyond."""
     if not slack:
         return []
     sides = []
     for side in SIDES:
-        outputs = _call_watched(call, inputs, partial(_move, side=side, slack=slack))
+        outputs = _call_deciding(call, inputs, partial(_move, side=side, slack=slack), certain)
         sides.append([t.to(d).contiguous() for t, d in zip(outputs, dtypes, strict=True)])
     return sides
 
 
-def leaves_order_open(call: Callable[[Any], Any], inputs: Any) -> bool:
-    """Return whether call(inputs), in high precision, orders computed values of which some are
-    equal, or missing although no input is."""
-    found, exact = False, True
+def outputs_left_open(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    slack: float,
+    outputs: Sequence[Any],
+    certain: Sequence[Certainty],
+) -> list[int]:
+    """Return which outputs of call(inputs), in high precision, depend on the order of computed
+    values of which some are equal, or missing although no input is. outputs: those of the call.
+    slack, certain: see compute_alternatives."""
     given = [t for t in tensors_of(inputs) if t.is_floating_point()]
     whole = not any(bool(t.isnan().any()) for t in given)
+    found, missing, number = set(), False, 0
 
-    def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        nonlocal found, exact
-        if not exact and not found:
-            found = decisions.is_open(name, args, kwargs) or (
-                whole and decisions.orders_missing(name, args, kwargs)
-            )
-        exact = exact and _keeps_exact(name)
+    def look(
+        name: str, args: Sequence[Any], kwargs: dict[str, Any], certainty: Certainty
+    ) -> Sequence[Any]:
+        nonlocal missing, number
+        if decisions.is_open(name, args, kwargs):
+            found.add(number)
+        missing = missing or (whole and decisions.orders_missing(name, args, kwargs))
+        number += 1
         return args
 
-    _call_watched(call, inputs, at)
-    return found
+    _call_deciding(call, inputs, look, certain)
+    if missing:
+        return list(range(len(outputs)))
+
+    def move(
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        certainty: Certainty,
+        *,
+        side: float,
+    ) -> Sequence[Any]:
+        nonlocal number
+        number += 1
+        if number - 1 not in found:
+            return args
+        return _move(name, args, kwargs, certainty, side=side, slack=slack)
+
+    differing = set()
+    for side in SIDES if found else ():
+        number = 0
+        moved = _call_deciding(call, inputs, partial(move, side=side), certain)
+        both = enumerate(zip(moved, outputs, strict=True))
+        differing |= {n for n, (one, other) in both if not _same(one, other)}
+    return sorted(differing)
 
 
-def _arguments(call: Callable[[Any], Any], inputs: Any) -> list[_Argument]:
+def _same(one: Any, other: Any) -> bool:
+    import torch
+
+    return one.shape == other.shape and bool(
+        torch.equal(one.nan_to_num(), other.to(one.dtype).nan_to_num())
+    )
+
+
+def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     """Collect what the operators of call(inputs) round or decide on, in order."""
-    collected: list[_Argument] = []
+    collected: list[_Decision] = []
     exact = True
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         nonlocal exact
-        if _rounds(name, args):
-            collected.append(_Argument(args[0].detach().clone(), exact, name in _SCALING))
-        collected.extend(
-            _Argument(_some(args[position]), exact, False)
-            for position in decisions.compared(name, args, kwargs)
-        )
+        if positions := _deciding(name, args, kwargs):
+            values = [_some(args[position]) for position in positions]
+            orders = name in decisions.CHOICES
+            collected.append(_Decision(values, exact, name in _SCALING, orders))
         exact = exact and _keeps_exact(name)
         return args
 
     _call_watched(call, inputs, at)
     return collected
+
+
+def _call_deciding(
+    call: Callable[[Any], Any], inputs: Any, decide: _Decide, certain: Sequence[Certainty]
+) -> Any:
+    """Run call(inputs) with the arguments of each decision that is not exact replaced by those that
+    `decide` returns."""
+    number = 0
+
+    def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+        nonlocal number
+        if _deciding(name, args, kwargs):
+            certainty = certain[number] if number < len(certain) else "open"
+            number += 1
+            if certainty != "exact":
+                return decide(name, args, kwargs, certainty)
+        return args
+
+    return _call_watched(call, inputs, at)
+
+
+def _deciding(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
+    """Return the positions of the arguments that an operator rounds or decides on."""
+    return [0] if _rounds(name, args) else decisions.compared(name, args, kwargs)
 
 
 def _some(value: Any) -> Any:
@@ -154,18 +271,23 @@ def _some(value: Any) -> Any:
 
 
 def _move(
-    name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    certainty: Certainty,
+    *,
+    side: float,
+    slack: float,
 ) -> Sequence[Any]:
-    """Return the operator's arguments with the value on which it decides moved to a side, by
+    """Return a deciding operator's arguments with the value on which it decides moved to a side, by
     `slack` at most."""
     import torch
 
     if positions := decisions.compared(name, args, kwargs):
         moved = list(args)
-        moved[positions[0]] = decisions.move(name, args, kwargs, side, slack)
+        relative = certainty == "relative"
+        moved[positions[0]] = decisions.move(name, args, kwargs, side, slack, relative=relative)
         return moved
-    if not _rounds(name, args):
-        return args
     value = args[0]
     usable = torch.where(value.isfinite(), value, 0).abs()
     step = (

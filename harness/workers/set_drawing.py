@@ -43,7 +43,8 @@ class SetOrder:
 class _Results:
     """A drawn set. inputs: including upstream gradients. arguments: the inputs on the device.
     expected: the reference's outputs in high precision. alternatives: its outputs where values near
-    a tie round the other way. call, precise: what gave the expected outputs."""
+    a tie round the other way. call, precise: what gave the expected outputs. certain: of each
+    decision, see rounding.certainties."""
 
     inputs: list[Any]
     arguments: list[Any]
@@ -51,6 +52,7 @@ class _Results:
     alternatives: list[list[Any]]
     call: Callable[[Any], list[Any]]
     precise: Any
+    certain: Sequence[rounding.Certainty]
 
     def second(self, kind: second_results.Kind, seed: int) -> list[Any]:
         """Return the second results of the same inputs, see second_results."""
@@ -91,9 +93,11 @@ def make_set(
         )
         # of places that an output holds, the wrong ones would be expected
         discrete = not all(map(dtypes.rounds, _dtypes(case)))
-        is_open = bool(
-            order.slack and discrete and rounding.leaves_order_open(results.call, results.precise)
-        )
+        left_open: list[int] = []
+        if order.slack and discrete:
+            left_open = rounding.outputs_left_open(
+                results.call, results.precise, order.slack, results.expected, results.certain
+            )
         expected = _in_high_precision(case, results.expected)
         expected_layout = plan_layout(expected)
         write[1](expected_layout, expected)
@@ -117,7 +121,7 @@ def make_set(
         "expected": expected_layout,
         "second": second_layout,
         "finite": finite,
-        "open": is_open,
+        "open": left_open,
     }
 
 
@@ -213,8 +217,12 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
             f"{task.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
             "they must be fixed for a case (use CASES to vary shapes)"
         )
-    alternatives = rounding.compute_alternatives(call, precise, order.slack, _dtypes(case))
-    return _Results(inputs, arguments, expected, alternatives, call, precise)
+    certain: list[rounding.Certainty] = []
+    if order.slack:
+        working = model_calls.forward(case.model, case.upstream)
+        certain = rounding.certainties(working, arguments, call, precise)
+    alternatives = rounding.compute_alternatives(call, precise, order.slack, _dtypes(case), certain)
+    return _Results(inputs, arguments, expected, alternatives, call, precise, certain)
 
 
 def _framework_outputs(case: LiveCase, results: _Results) -> list[Any]:

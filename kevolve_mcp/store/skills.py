@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -159,10 +160,9 @@ class Skills:
     def _insert(
         self, connection: Connection, new: NewSkill, files: dict[str, str], author: str, kind: str
     ) -> str:
-        slug = (
-            re.sub(r"[^a-z0-9]+", "_", new.title.lower()).strip("_")[:_SLUG_LENGTH].rstrip("_")
-            or "skill"
-        )
+        words = re.sub(r"[^a-z0-9]+", " ", new.title.lower()).strip()
+        whole = textwrap.shorten(words, _SLUG_LENGTH, placeholder="")  # ends with a whole word
+        slug = (whole or words[:_SLUG_LENGTH]).replace(" ", "_") or "skill"
         values = {f.name: getattr(new, f.name) for f in dataclasses.fields(NewSkill)}
         values.update(
             signals=list(new.signals), files=files, state="proposed", created=self._clock()

@@ -112,6 +112,8 @@ def _judge(
 ) -> Finding:
     import torch
 
+    if allowance.rule == "open":
+        return Finding(None, 0.0, 0.0, 0.0)
     candidate = candidate.to(expected.device)
     equal = framework is not None and same_bits(candidate, framework)
     if bitwise and framework is not None:

@@ -29,7 +29,7 @@ def is_plainly_wrong(
     dtype = dtype_name(candidate)
     candidate, expected = real(candidate), real(expected)
     count = expected.numel()
-    if not count:
+    if not count or allowance.rule == "open":
         return False
     places = torch.randint(count, (min(count, SAMPLED),), device=expected.device)
     sample, reference = (
@@ -61,6 +61,8 @@ def are_surely_right(
 
     The largest difference bounds that of each row and element, since a row counts as at least half
     the typical row."""
+    if allowance.rule == "open":
+        return True
     if candidates.numel() > (STACKED if expected.device.type == "cpu" else STACKED_ON_DEVICE):
         return False
     if 0 < len(calls) < len(candidates):

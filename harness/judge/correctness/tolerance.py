@@ -47,7 +47,7 @@ MOST_APART, ALIKE_SIZES = 4.0, 0.02
 # the largest relative difference of second results that is uncertainty; more is a step, such as a
 # comparison that goes the other way
 MOST_UNCERTAIN, MOST_NARROW = {"float64": 2.0**-26, "complex128": 2.0**-26}, 2.0**-5
-Rule = Literal["rounding", "integers", "equal"]
+Rule = Literal["rounding", "integers", "equal", "open"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,10 @@ class Allowance:
 
     norm, row: relative, of the whole output and of a row. element: of one element, as a multiple of
     (|r| + rms(r)). least: of one element in any case, absolute. rule: "integers" allows an element
-    only its own rounding, "equal" no error. faint: small elements that the other limits do not
-    cover, see small_values. apart: as norm, for errors that neighbours along a row do not share.
-    decades: as faint, for elements at changing places, see decades.
+    only its own rounding, "equal" no error, "open" any value, since several are right. faint: small
+    elements that the other limits do not cover, see small_values. apart: as norm, for errors that
+    neighbours along a row do not share. decades: as faint, for elements at changing places, see
+    decades.
     """
 
     norm: float
@@ -283,7 +284,7 @@ def envelope(a: Allowance, b: Allowance) -> Allowance:
         max(a.element, b.element),
         max(a.least, b.least),
         max(a.framework_error, b.framework_error),
-        a.rule if a.rule == b.rule else "rounding",
+        "open" if "open" in (a.rule, b.rule) else a.rule if a.rule == b.rule else "rounding",
         a.faint,
         max(a.apart, b.apart),
         a.decades,

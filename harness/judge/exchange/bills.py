@@ -18,7 +18,7 @@ from ..processes.freezing import go_on, is_running, stop
 from .calls import Caller
 from .case_pool import CasePool
 from .input_sets import InputSet
-from .ready_memory import ReadyMemory
+from .ready_memory import NOTHING_READY, ReadyBytes, ReadyMemory
 from .wake import Wake
 from .worker_outputs import OutputPlace, interference
 
@@ -66,17 +66,22 @@ class BilledCaller(Caller):
         self._outputs.read(places, slot)
         return places
 
-    def _bytes_ready(self, places: list[list[OutputPlace]], warm: int, *, unread: bool) -> int:
+    def _bytes_known(
+        self, places: list[list[OutputPlace]], warm: int, *, unread: bool
+    ) -> ReadyBytes:
         if self._trusted:
-            return 0
+            return NOTHING_READY
         if unread:
             self._ready.forget()
-        ready_bytes = 0 if unread else self._ready.bytes_ready(places[warm:])
+            self._ready.note(places)
+            return NOTHING_READY
+        found = ReadyBytes(
+            self._ready.bytes_ready(places[warm:]),
+            self._ready.bytes_ready(places[:warm]),
+            self._ready.bytes_of_files(places),
+        )
         self._ready.note(places)
-        return ready_bytes
-
-    def _bytes_mapped(self, places: list[list[OutputPlace]]) -> int:
-        return 0 if self._trusted else self._ready.bytes_of_files(places)
+        return found
 
     def _figure(self, elapsed_ns: int, bill_ns: int) -> int:
         return bill_ns

@@ -27,6 +27,7 @@ from .case_pool import CasePool
 from .input_sets import Half, InputSet
 from .output_reservoir import OutputReservoir
 from .process_bill import ProcessBill
+from .ready_memory import NOTHING_READY, ReadyBytes
 from .worker_outputs import OutputCopy, OutputPlace, WorkerOutputs, interference
 
 SPINS = 1000  # polls between two checks of other conditions: about 50 us
@@ -51,8 +52,7 @@ class TurnResult:
     visible until its outputs are reported. unmeasured_ns: the turn's time before the measured
     calls, by the same clock as the figure. wait_ns: the time that the worker or the judge waited
     for a core during and between the calls. intact: whether all outputs were unchanged at the end.
-    ready_bytes: bytes of outputs that may have been written before their call. mapped_bytes: those
-    in pages of a file.
+    ready: bytes of outputs that may have been written before their call.
     """
 
     measured_ns: int
@@ -61,8 +61,7 @@ class TurnResult:
     wait_ns: int
     minor_faults: int
     intact: bool
-    ready_bytes: int
-    mapped_bytes: int
+    ready: ReadyBytes
 
 
 class Caller(ABC):
@@ -105,6 +104,8 @@ class Caller(ABC):
         self._forget_word = 0  # the number that goes with the next FORGET
         # calls of the last turn whose outputs are kept
         self._retained_calls: Sequence[int] = ()
+        # what these replaced, which the worker may use again from its next turn on
+        self._replaced: list[OutputCopy] = []
         live = self._calls * self._slot_bytes + self._reservoir.most_bytes
         size = max(LEAST_TOUCHED, *(leaf["nbytes"] for leaf in leaves))
         about = {
@@ -179,11 +180,10 @@ class Caller(ABC):
         with self._blame_worker():
             intact = unread or self._outputs.are_intact(places, storage)
             intact = intact and self._retain(
-                places, None if unread else storage, range(warm, len(sets))
+                places, sets, None if unread else storage, range(warm, len(sets))
             )
-            ready_bytes = self._bytes_ready(places, warm, unread=unread)
-            mapped_bytes = self._bytes_mapped(places[warm:])
-            self._change_some(places, sets)
+            known = self._bytes_known(places, warm, unread=unread)
+            self._change_outputs(places, sets, None if unread else storage)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
         measured_ns = self._figure(elapsed_ns, unpaid_ns + after_ns - before_ns)
@@ -196,8 +196,7 @@ class Caller(ABC):
             wait_ns,
             faults_after - faults,
             intact,
-            ready_bytes,
-            mapped_bytes,
+            known,
         )
 
     def time_empty_calls(self, times: int, turn: Turn) -> list[tuple[int, int]]:
@@ -308,7 +307,11 @@ class Caller(ABC):
             )
 
     def _retain(
-        self, places: list[list[OutputPlace]], storage: memoryview | None, calls: range
+        self,
+        places: list[list[OutputPlace]],
+        sets: Sequence[InputSet],
+        storage: memoryview | None,
+        calls: range,
     ) -> bool:
         """Keep some outputs of these calls beyond the turn. storage: where they were read to, if at
         all. Returns whether the outputs that they replace were unchanged until now."""
@@ -324,20 +327,30 @@ class Caller(ABC):
                 self._outputs.read(places[number], values)
             else:
                 values = memoryview(bytearray(self._outputs.slot(storage, number)))
-            copies.append(OutputCopy(places[number], values))
-        return all(map(self._outputs.is_intact, self._reservoir.put(selection, copies)))
+            copies.append(OutputCopy(places[number], values, sets[number].memory["same"]))
+        self._replaced = self._reservoir.put(selection, copies)
+        return all(map(self._outputs.is_intact, self._replaced))
 
-    def _change_some(self, places: list[list[OutputPlace]], sets: Sequence[InputSet]) -> None:
-        """Change some outputs, as any caller may: of those that are not kept beyond the turn and
-        whose memory the reference does not reuse for these inputs."""
+    def _change_outputs(
+        self, places: list[list[OutputPlace]], sets: Sequence[InputSet], storage: memoryview | None
+    ) -> None:
+        """Change the outputs, as any caller may: of calls that are not kept beyond the turn, and
+        where the reference does not use memory again for these inputs. A task's own models get
+        what was there, so that their memory comes from the same caches."""
         if self._trusted:
+            if storage is not None:
+                self._outputs.write_back(places, storage)
             return
         both = enumerate(zip(places, sets, strict=True))
         changeable = [
-            (each, input_set.memory["same"])
-            for number, (each, input_set) in both
-            if number not in self._retained_calls
+            *((copy.places, copy.exempt) for copy in self._replaced),
+            *(
+                (each, input_set.memory["same"])
+                for number, (each, input_set) in both
+                if number not in self._retained_calls
+            ),
         ]
+        self._replaced = []
         try:
             output_changes.change(self._process, changeable)
         except OSError as error:
@@ -347,14 +360,12 @@ class Caller(ABC):
                 self._worker, "an output lies where its caller may not write"
             ) from error
 
-    def _bytes_mapped(self, places: list[list[OutputPlace]]) -> int:
-        """Of the outputs of the measured calls, those in pages of a file."""
-        return 0
-
-    def _bytes_ready(self, places: list[list[OutputPlace]], warm: int, *, unread: bool) -> int:
-        """Of the outputs of the measured calls, those that may have been there before, while the
-        worker is stopped."""
-        return 0
+    def _bytes_known(
+        self, places: list[list[OutputPlace]], warm: int, *, unread: bool
+    ) -> ReadyBytes:
+        """Return how much of the outputs may have been there before their calls, while the worker
+        is stopped."""
+        return NOTHING_READY
 
     def _usage(self) -> tuple[int, int]:
         """Return processor time and minor faults so far."""

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...wire import memory_files
+from ...wire import dtypes, memory_files
 from ...wire.layouts import Layout, first_items
 from ...workers import families, operators, rounding, sampled_results
 from ...workers.live_task import WITHOUT_GRADIENTS
@@ -263,6 +263,11 @@ class CasePool:
     def updated(self) -> list[str]:
         """The names of parameters and buffers that the reference's forward changes."""
         return list(self.describe["updated"])
+
+    @property
+    def keeps_floating(self) -> bool:
+        """Whether one of them holds floating values, and not only counts."""
+        return any(dtypes.rounds(self.describe["state"][name][1]) for name in self.updated)
 
     @property
     def aliases(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +18,9 @@ from ..correctness.distance import same_bits
 if TYPE_CHECKING:
     import torch
 
-ALIKE_DRAWS = 8  # draws that are compared for what they have in common
+# Draws that are compared for what they have in common, blocks of each output, and their bytes: what
+# a device writes at once (a sector).
+ALIKE_DRAWS, ALIKE_BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
 
 
 class InputFile:
@@ -49,11 +52,11 @@ class InputSet:
     sets also the framework's own outputs.
 
     seed: from which the set can be drawn again. allowances: of each output for exactly these inputs
-    (checking sets). finite: whether the expected outputs are. is_open: whether the reference orders
-    computed values of which some are equal. alternatives: lists of all outputs where values near a
-    tie fall on the other side, or none; see `ties`. second: second results of the reference, or
-    none; see `workers.second_results`. memory: where the reference's outputs lie, on a CPU; see
-    `workers.tensor_relations`. orders: see `workers.open_ties`. sampled: see
+    (checking sets). finite: whether the expected outputs are. left_open: outputs that depend on how
+    the reference orders computed values of which some are equal. alternatives: lists of all outputs
+    where values near a tie fall on the other side, or none; see `ties`. second: second results of
+    the reference, or none; see `workers.second_results`. memory: where the reference's outputs lie,
+    on a CPU; see `workers.tensor_relations`. orders: see `workers.open_ties`. sampled: see
     `workers.sampled_results`.
     """
 
@@ -64,7 +67,7 @@ class InputSet:
     family: str = "dense"
     seed: int = 0
     finite: bool = True
-    is_open: bool = False
+    left_open: Sequence[int] = ()
     framework: list[torch.Tensor] = field(default_factory=list)
     allowances: list[tolerance.Allowance] = field(default_factory=list)
     alternatives: list[list[torch.Tensor]] = field(default_factory=list)
@@ -149,20 +152,61 @@ class Half:
         """Return the sets of the burst `number`, cyclically."""
         return self.groups[number % len(self.groups)]
 
-    @cached_property
+    @property
+    def usual_bytes(self) -> int:
+        """Of one call's outputs, how many bytes have the values that are there in most draws, such
+        as zeros: whoever knows the parameters can write these before the inputs, and only the
+        others in the call. All of them if there is one draw."""
+        return self._known_bytes[0]
+
+    @property
     def alike_bytes(self) -> int:
-        """Of one call's outputs, how many bytes are the same in all draws that are compared:
-        whoever knows the parameters can have these ready."""
+        """The same where whole outputs can be ready for each of a few kinds of inputs, so that the
+        draw that is most like it counts as well."""
+        return max(self._known_bytes)
+
+    @cached_property
+    def _known_bytes(self) -> tuple[int, int]:
+        """Return the bytes that equal the most frequent values and those that equal the most
+        similar draw, as medians over draws. Only whole blocks of BLOCK_BYTES count, since writing a
+        part of one takes as long; of large outputs, a sample of them."""
+        import torch
+
         sets = [input_set for group in self.groups for input_set in group.sets]
-        first, *others = sets[:ALIKE_DRAWS]
-        nbytes = 0
-        for number, expected in enumerate(first.expected):
-            value = dtypes.comparable(expected)
-            alike = value == value
-            for other in others:
-                alike &= dtypes.comparable(other.expected[number]) == value
-            nbytes += int(alike.sum()) * expected.element_size()
-        return nbytes
+        draws = random.sample(sets, min(ALIKE_DRAWS, len(sets)))
+        if len(draws) < 2:
+            nbytes = sum(each.nbytes for each in draws[0].expected)
+            return nbytes, nbytes
+        usual = torch.zeros(len(draws), dtype=torch.float64)
+        pairs = torch.zeros(len(draws), len(draws), dtype=torch.float64)
+        for number, expected in enumerate(draws[0].expected):
+            if not expected.numel():
+                continue
+            length = min(expected.numel(), max(1, BLOCK_BYTES // expected.element_size()))
+            sample = torch.randint(expected.numel() // length, (ALIKE_BLOCKS,))
+            table = torch.stack(
+                [
+                    dtypes.comparable(each.expected[number])
+                    .flatten()[: expected.numel() // length * length]
+                    .view(-1, length)[sample.to(expected.device)]
+                    .cpu()
+                    for each in draws
+                ]
+            )
+            most = _most_frequent(table)
+            usual += (table == most).all(2).double().mean(1) * expected.nbytes
+            for draw, blocks in enumerate(table):
+                pairs[draw] += (table == blocks).all(2).double().mean(1) * expected.nbytes
+        return int(usual.median()), int(pairs.fill_diagonal_(0).amax(1).median())
+
+
+def _most_frequent(table: torch.Tensor) -> torch.Tensor:
+    """Return the most frequent value of each element over the first axis."""
+    import torch
+
+    if table.is_complex():
+        return torch.view_as_complex(torch.view_as_real(table).mode(0).values)
+    return (table.byte() if table.dtype == torch.bool else table).mode(0).values
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

@@ -1,49 +1,92 @@
 """Changes of outputs, as any caller may make them.
 
 A candidate that reuses parts of an earlier output, because nothing refers to it any more or because
-it relies on freed memory staying unchanged, is right only as long as no caller changes outputs. So
-a few outputs of every turn are changed in one element each, after they were checked for the last
-time. It gets the value of another element or changed bits of its own, so that nobody can look for
-what a change leaves.
+it relies on freed memory staying unchanged, is right only as long as no caller changes outputs. And
+where outputs have parts that no input decides, memory that holds an earlier output holds most of a
+later one. So all outputs of a turn are overwritten after they were checked for the last time. In
+some turns one of them gets a change of one element instead, the value of another one or changed
+bits of its own, so that nobody can tell from a few elements whether an output was changed.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
+from ...wire import buffers
 from ...wire.layouts import contiguous_strides
 from .worker_outputs import read_memory, write_memory
 
 if TYPE_CHECKING:
     from .worker_outputs import OutputPlace
 
-MOST_CHANGED = 4  # calls of a turn; one element of a reused buffer is enough to reveal it
+SLIGHT_SHARE = 0.5  # of the turns: one of the outputs is changed in one element only
+NOISE_BYTES = 1 << 20
 MAY_BE_CHANGED = (
-    "One element alone is wrong: callers may change outputs, and one element of some is changed "
-    "after each turn. If memory is used again, write all of each output in its own call"
+    "One element alone is wrong: callers may change outputs, and they are overwritten or changed "
+    "in one element after each turn. If memory is used again, write all of each output in its own "
+    "call"
 )
 
 
 def change(process: int, calls: Sequence[tuple[Sequence[OutputPlace], Sequence[int]]]) -> None:
-    """Change one element of each output of some of these calls, while the process is stopped.
-    calls: the outputs of each call, with the indices of those to leave unchanged. Raises OSError,
-    with EFAULT for read-only memory."""
-    for outputs, exempt in random.sample(calls, min(MOST_CHANGED, len(calls))):
+    """Change the outputs of these calls while the process is stopped. calls: the outputs of each
+    call, with the indices of those to leave unchanged. Raises OSError, with EFAULT for read-only
+    memory."""
+    slight = random.randrange(len(calls)) if calls and random.random() < SLIGHT_SHARE else None
+    for call, (outputs, exempt) in enumerate(calls):
         for number, output in enumerate(outputs):
             if output.size and number not in exempt:
-                where, item = _element(output)
-                other, _ = _element(output)
-                present, value = bytearray(item), bytearray(item)
-                parts = [(where, memoryview(present)), (other, memoryview(value))]
-                read_memory(process, parts)
-                # a near value may go unnoticed: in half of the changes another exponent
-                if value == present or random.random() < 0.5:
-                    bit = 1 if output.leaf.get("dtype") == "bool" else 64
-                    value = bytearray(byte ^ bit for byte in present)
-                write_memory(process, where, bytes(value))
+                (_change_element if call == slight else overwrite)(process, output)
+
+
+def overwrite(process: int, output: OutputPlace) -> None:
+    """Write random bytes to all elements of an output, and to nothing between them."""
+    if output.strides is None:
+        noise = _noise(output.leaf.get("dtype") == "bool")
+        write_memory(process, list(_parts(output.address, output.size, noise)))
+        return
+    spread = memoryview(bytearray(output.size))
+    read_memory(process, [(output.address, spread)])
+    leaf = {**output.leaf, "offset": 0}
+    dense = memoryview(bytearray(leaf["nbytes"]))
+    noise = _noise(leaf.get("dtype") == "bool")
+    for offset, part in _parts(0, len(dense), noise):
+        dense[offset : offset + len(part)] = part
+    strided = {**leaf, "stride": output.strides, "nbytes": output.size}
+    buffers.tensor(spread, strided).copy_(buffers.tensor(dense, leaf))
+    write_memory(process, [(output.address, spread)])
+
+
+def _change_element(process: int, output: OutputPlace) -> None:
+    where, item = _element(output)
+    other, _ = _element(output)
+    present, value = bytearray(item), bytearray(item)
+    read_memory(process, [(where, memoryview(present)), (other, memoryview(value))])
+    # a near value may go unnoticed: in half of the changes another exponent
+    if value == present or random.random() < 0.5:
+        bit = 1 if output.leaf.get("dtype") == "bool" else 64
+        value = bytearray(byte ^ bit for byte in present)
+    write_memory(process, [(where, memoryview(value))])
+
+
+@cache
+def _noise(is_bool: bool) -> memoryview:
+    noise = os.urandom(NOISE_BYTES)
+    # in writable memory, whose address can be taken
+    return memoryview(bytearray(byte & 1 for byte in noise) if is_bool else bytearray(noise))
+
+
+def _parts(start: int, size: int, noise: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield where each part of so many bytes from `start` is, and what to write there."""
+    most = len(noise) // 2
+    for offset in range(0, size, most):
+        first = random.randrange(most)
+        yield start + offset, noise[first : first + min(most, size - offset)]
 
 
 def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ import itertools
 import mmap
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .worker_outputs import OutputPlace
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
 # bits of an entry of /proc/PID/pagemap (admin-guide/mm/pagemap.rst of the kernel); the highest one,
 # the sign of an int64, says that the page is there
 _SWAPPED, _OF_FILE, _EXCLUSIVE = 1 << 62, 1 << 61, 1 << 56
+
+
+@dataclass(frozen=True)
+class ReadyBytes:
+    """Bytes of a turn's outputs that may have been written before their calls. measured: of the
+    measured calls, where no output lay before; they may be anything, such as what outputs have in
+    common. unmeasured: the same of the calls before, whose inputs are known. mapped: of all calls,
+    those in pages of a file. early: of all measured calls of a device, where whatever is usual may
+    be written before their inputs are there."""
+
+    measured: int = 0
+    unmeasured: int = 0
+    mapped: int = 0
+    early: int = 0
+
+
+NOTHING_READY = ReadyBytes()
 
 
 class ReadyMemory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import math
@@ -37,10 +38,12 @@ class OutputPlace:
 
 @dataclass(frozen=True)
 class OutputCopy:
-    """Outputs of a call that the worker still holds: their places and their values."""
+    """Outputs of a call that the worker still holds: their places and their values. exempt: indices
+    of those whose memory the reference uses again, which callers do not change."""
 
     places: list[OutputPlace]
     values: memoryview
+    exempt: Sequence[int] = ()
 
 
 class WorkerOutputs:
@@ -104,6 +107,17 @@ class WorkerOutputs:
             for number in sample
         )
 
+    def write_back(self, calls: Sequence[list[OutputPlace]], storage: memoryview) -> None:
+        """Write what was read of these calls to where it was, if it can be written there."""
+        for number, places in enumerate(calls):
+            slot = self.slot(storage, number)
+            for place in places:
+                if place.size and place.strides is None:
+                    start = place.leaf["offset"]
+                    part = (place.address, slot[start : start + place.size])
+                    with contextlib.suppress(OSError):
+                        write_memory(self._process, [part])
+
     def is_intact(self, copy: OutputCopy) -> bool:
         """Return whether outputs in the worker's memory are as they were when copied."""
         if not self._reread:  # kept, since allocating takes longer than reading
@@ -154,29 +168,26 @@ def same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> b
 def read_memory(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
     """Copy from addresses in another process to memory in this one, by process_vm_readv(2). Raises
     OSError: EFAULT for unmapped memory, ESRCH for a process that has ended."""
+    _transfer(_libc.process_vm_readv, process, parts)
+
+
+def write_memory(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
+    """Copy from memory in this process to addresses in another one, by process_vm_writev(2). Raises
+    OSError: EFAULT for unmapped or read-only memory, ESRCH for a process that has ended."""
+    _transfer(_libc.process_vm_writev, process, parts)
+
+
+def _transfer(call: Any, process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
+    """parts: each address in the other process, with writable memory in this one."""
     for start in range(0, len(parts), MOST_PARTS):
         batch = parts[start : start + MOST_PARTS]
-        local = (Part * len(batch))(*(Part(_address(to), len(to)) for _, to in batch))
-        remote = (Part * len(batch))(*(Part(address, len(to)) for address, to in batch))
+        local = (Part * len(batch))(*(Part(_address(here), len(here)) for _, here in batch))
+        remote = (Part * len(batch))(*(Part(address, len(here)) for address, here in batch))
         count = ctypes.c_ulong(len(batch))
-        read = _libc.process_vm_readv(process, local, count, remote, count, ctypes.c_ulong(0))
-        if read != sum(len(to) for _, to in batch):
-            number = ctypes.get_errno() if read < 0 else errno.EFAULT
+        done = call(process, local, count, remote, count, ctypes.c_ulong(0))
+        if done != sum(len(here) for _, here in batch):
+            number = ctypes.get_errno() if done < 0 else errno.EFAULT
             raise OSError(number, os.strerror(number))
-
-
-def write_memory(process: int, address: int, data: bytes) -> None:
-    """Write to an address in another process, by process_vm_writev(2). Raises OSError: EFAULT for
-    unmapped or read-only memory, ESRCH for a process that has ended."""
-    buffer = ctypes.create_string_buffer(data, len(data))
-    local = Part(ctypes.addressof(buffer), len(data))
-    remote, count = Part(address, len(data)), ctypes.c_ulong(1)
-    size = _libc.process_vm_writev(
-        process, ctypes.byref(local), count, ctypes.byref(remote), count, ctypes.c_ulong(0)
-    )
-    if size != len(data):
-        number = ctypes.get_errno() if size < 0 else errno.EFAULT
-        raise OSError(number, os.strerror(number))
 
 
 def _count(leaf: dict[str, Any]) -> int:

@@ -129,15 +129,15 @@ class Drawer:
         if self.spare_families(pool) == 0:
             del plain[1:], pool.checking[1:]  # a set of a family reveals more than a second plain
         families = checking_families(pool)
-        if pool.updated:  # those that are timed come first, where there is no memory for all
+        if pool.keeps_floating:  # those that are timed come first, where there is no memory for all
             families.sort(key=lambda family: family in LOUD)
         for family in families[: self.spare_families(pool)]:
-            if family in WITHIN and not (pool.updated or "uneven" in pool.dropped_families):
+            if family in WITHIN and not (pool.keeps_floating or "uneven" in pool.dropped_families):
                 continue
             input_set = self._checking_set(pool, family)
             if input_set is not None:
                 pool.checking.append((0, input_set))
-                if family in (*UNEVEN, NAMED) and not (pool.updated and family in LOUD):
+                if family in (*UNEVEN, NAMED) and not (pool.keeps_floating and family in LOUD):
                     pool.family_allowances[family] = family_allowances(pool, input_set)
                     if input_set.sampled is not None:
                         pool.reveals[family] = reveals_a_sample(

@@ -280,8 +280,11 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
             [float(result.process_clock_ns)] if result.process_clock_ns else []
         )
         block.faults.append(result.minor_faults / calls)
-        ready_bytes = min(result.ready_bytes, half.alike_bytes * calls) if result.ready_bytes else 0
-        block.ready_bytes.append(max(ready_bytes, result.mapped_bytes) / calls)
+        ready = result.ready
+        alike_bytes = min(ready.measured, half.alike_bytes * calls) if ready.measured else 0
+        usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
+        ready_bytes = max(alike_bytes, usual_bytes, ready.mapped) + ready.unmeasured
+        block.ready_bytes.append(ready_bytes / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

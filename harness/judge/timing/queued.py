@@ -12,6 +12,7 @@ from ..exchange import bursts, device_reservoir
 from ..exchange.device_reservoir import DeviceReservoir
 from ..exchange.device_slots import DeviceSlots, QueuedResult
 from ..exchange.input_sets import InputSet
+from ..exchange.ready_memory import ReadyBytes
 from ..figures import statistics
 from ..processes.freezing import Turn
 from .runners import WARM_BURSTS, Burst, Sides
@@ -75,11 +76,9 @@ class Queued(Sides):
                 )
                 self.note_calls(name, [self.warm_set] * self.pool.calls)
                 reservoir.draw(slots, result.places, self.pool.calls)
-                self._patience[name] = (
-                    max(QUEUEING_S, 5e-9 * result.worker_result.queued_ns)
-                    if result.ready
-                    else QUEUEING_S
-                )
+                queued_s = 1e-9 * result.worker_result.queued_ns if result.ready else 0.0
+                # the worker's own report, which may be anything
+                self._patience[name] = min(SETTLING_S, max(QUEUEING_S, 5 * queued_s))
         if not self._empty_ns:
             for sets in (
                 self.pool.timing[0].sets,
@@ -126,7 +125,7 @@ class Queued(Sides):
             process_clock_ns=claim.inside_ns,
             busy=busy,
             # before the judge's word, which only one of its streams waits for
-            ready_bytes=len(sets) * self.pool.slot_bytes,
+            ready=ReadyBytes(early=len(sets) * self.pool.slot_bytes),
         )
 
     def outputs_are_intact(self, name: str) -> bool:

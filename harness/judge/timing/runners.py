@@ -24,6 +24,7 @@ from ..exchange.case_pool import CasePool
 from ..exchange.device_copies import Copies
 from ..exchange.input_sets import Half, InputSet
 from ..exchange.packets import PacketCaller
+from ..exchange.ready_memory import NOTHING_READY, ReadyBytes
 from ..exchange.slots import BurstResult, Slots
 from ..processes.freezing import Turn
 from ..processes.worker import Worker
@@ -44,8 +45,8 @@ class Burst:
     the host's time to issue the calls; on a CPU equal to inside_ns. process_clock_ns: by the
     process's own clock, if that is a different one. busy: whether the device was busy before the
     burst. unmeasured_ns: on a CPU the turn's time before its measured calls, by the same clock.
-    intact: whether all outputs were unchanged at the end. ready_bytes: bytes of outputs that may
-    have been written before their call. mapped_bytes: those in pages of a file.
+    intact: whether all outputs were unchanged at the end. ready: bytes of outputs that may have
+    been written before their call.
     """
 
     inside_ns: int
@@ -57,8 +58,7 @@ class Burst:
     intact: bool = True
     process_clock_ns: int = 0
     busy: bool = False
-    ready_bytes: int = 0
-    mapped_bytes: int = 0
+    ready: ReadyBytes = NOTHING_READY
 
 
 class Sides(ABC):
@@ -264,8 +264,7 @@ class OneByOne(Sides):
             result.measured_ns,
             result.unmeasured_ns,
             result.intact,
-            ready_bytes=result.ready_bytes,
-            mapped_bytes=result.mapped_bytes,
+            ready=result.ready,
         )
 
     def outputs_are_intact(self, name: str) -> bool:

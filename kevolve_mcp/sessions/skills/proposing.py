@@ -4,6 +4,7 @@ when a session ends."""
 from __future__ import annotations
 
 import difflib
+import textwrap
 from collections import defaultdict
 from dataclasses import replace
 
@@ -109,7 +110,8 @@ def propose_from(
                 "can describe a skill"
             )
             continue
-        title = words.split(". ")[0].rstrip(".")[:MAX_TITLE]
+        first = words.split(". ")[0].rstrip(".")
+        title = textwrap.shorten(first, MAX_TITLE, placeholder="") or first[:MAX_TITLE]
         new = replace(_new(store, session, task, node, parent), title=title, mechanism=words)
         try:
             _check_shipped(new, shipped)

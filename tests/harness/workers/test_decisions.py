@@ -13,13 +13,24 @@ SLACK = 4 * rounding.SINGLE
 Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 
+def certainties(call: Call, given: list[torch.Tensor]) -> list[rounding.Certainty]:
+    return rounding.certainties(call, given, call, high_precision.to_double(given))
+
+
 def alternatives(call: Call, given: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     dtypes = [t.dtype for t in call(given)]
-    return rounding.compute_alternatives(call, high_precision.to_double(given), SLACK, dtypes)
+    wide = high_precision.to_double(given)
+    return rounding.compute_alternatives(call, wide, SLACK, dtypes, certainties(call, given))
+
+
+def left_open(call: Call, given: list[torch.Tensor]) -> list[int]:
+    wide = high_precision.to_double(given)
+    certain = certainties(call, given)
+    return rounding.outputs_left_open(call, wide, SLACK, call(wide), certain)
 
 
 def is_open(call: Call, given: list[torch.Tensor]) -> bool:
-    return rounding.leaves_order_open(call, high_precision.to_double(given))
+    return bool(left_open(call, given))
 
 
 def best(given: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -68,6 +79,40 @@ def test_an_order_of_equal_computed_values_is_open(call: Call, found: bool) -> N
     given = torch.randn(4, 16)
     given[:, 3] = 4000.0
     assert is_open(call, [given]) is found
+
+
+def test_exact_values_are_not_moved_where_others_are() -> None:
+    """Nor are zeros where only a factor came before: whoever confuses > and >= is wrong."""
+
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        best = torch.softmax(given[1], -1).argmax(-1)
+        return [
+            best,
+            torch.relu(given[0]) > 0,
+            torch.bucketize(given[2], given[4]),
+            torch.round(given[2] * 0.5),
+            given[0] * given[3] * 1e-9 > 0.0,
+            given[0] - given[0].mean() > 0.0,
+        ]
+
+    whole, edges = torch.randint(0, 8, (4, 64)).float(), torch.arange(8.0)
+    given = [torch.randn(4, 64).relu(), torch.randn(4, 64), whole, torch.rand(4, 64), edges]
+    found = certainties(call, given)
+    assert found == ["open", "exact", "exact", "exact", "relative", "open"]
+    expected = call(high_precision.to_double(given))
+    for side in alternatives(call, given):
+        for number in (1, 2, 3, 4):
+            assert torch.equal(side[number], expected[number].to(side[number].dtype))
+
+
+def test_only_what_depends_on_an_order_of_equal_values_is_left_open() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        level = torch.softmax(given[0], -1).sum(-1).clamp(max=0.5)
+        places = level.argsort(descending=True, stable=True)
+        return [given[0].exp().mean(-1), places, given[0][places], given[0] > 0.25]
+
+    given = [torch.randn(8, 64)]
+    assert left_open(call, given) == [1, 2]
 
 
 def test_an_order_of_values_that_became_missing_is_open() -> None:

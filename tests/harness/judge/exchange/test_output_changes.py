@@ -12,26 +12,56 @@ import torch
 
 from harness.judge.exchange import output_changes
 from harness.judge.exchange.worker_outputs import OutputPlace
+from harness.wire.layouts import contiguous_strides
+from harness.workers import call_form
 
 
 def shown(tensor: torch.Tensor) -> OutputPlace:
-    leaf = {"shape": list(tensor.shape), "nbytes": tensor.nbytes}
-    strides = None if tensor.is_contiguous() else list(tensor.stride())
-    return OutputPlace(tensor.data_ptr(), tensor.nbytes, strides, leaf)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    shape = list(tensor.shape)
+    stride = contiguous_strides(shape)
+    leaf = {"shape": shape, "nbytes": tensor.nbytes, "dtype": dtype, "stride": stride, "offset": 0}
+    if tensor.is_contiguous():
+        return OutputPlace(tensor.data_ptr(), tensor.nbytes, None, leaf)
+    size = call_form.spread_bytes(shape, list(tensor.stride()), tensor.element_size())
+    return OutputPlace(tensor.data_ptr(), size, list(tensor.stride()), leaf)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.uint8])
-def test_one_element_of_each_is_changed(dtype: torch.dtype) -> None:
-    some = [torch.zeros(7, 5, dtype=dtype) for _ in range(output_changes.MOST_CHANGED)]
-    output_changes.change(os.getpid(), [([shown(each)], ()) for each in some])
-    assert all(int((each != 0).sum()) == 1 for each in some)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.complex64, torch.bool]
+)
+def test_outputs_are_overwritten_and_at_most_one_of_a_turn_is_changed_slightly(
+    dtype: torch.dtype,
+) -> None:
+    slight = 0
+    for _ in range(40):
+        some = [torch.zeros(70, 50, dtype=dtype) for _ in range(3)]
+        output_changes.change(os.getpid(), [([shown(each)], ()) for each in some])
+        counts = [int((each != 0).sum()) for each in some]
+        assert all(count == 1 or count > 1500 for count in counts)
+        assert counts.count(1) <= 1
+        slight += 1 in counts
+    assert 0 < slight < 40
+
+
+def test_what_is_written_differs_from_output_to_output_and_is_larger_than_the_noise() -> None:
+    large = [torch.zeros(output_changes.NOISE_BYTES, dtype=torch.int32) for _ in range(2)]
+    for each in large:
+        output_changes.overwrite(os.getpid(), shown(each))
+    assert float((large[0] == 0).double().mean()) < 0.01
+    assert float((large[0] == large[1]).double().mean()) < 0.01
+    flags = torch.zeros(1000, dtype=torch.bool)
+    output_changes.overwrite(os.getpid(), shown(flags))
+    assert set(flags.view(torch.uint8).tolist()) == {0, 1}
 
 
 def test_what_lies_between_the_elements_stays() -> None:
     whole = torch.zeros(8, 6)
     for _ in range(30):
         output_changes.change(os.getpid(), [([shown(whole.t()[::2])], ())])
+    output_changes.overwrite(os.getpid(), shown(whole.t()[::2]))
     assert bool((whole[:, 1::2] == 0).all())
+    assert bool((whole[:, ::2] != 0).all())
     assert bool((whole.t()[::2] != 0).any())
 
 
@@ -39,16 +69,17 @@ def test_some_are_left_alone() -> None:
     one, other, empty = torch.zeros(3), torch.zeros(3), torch.zeros(0)
     output_changes.change(os.getpid(), [([shown(one), shown(other), shown(empty)], [0])])
     assert bool((one == 0).all())
-    assert int((other != 0).sum()) == 1
+    assert bool((other != 0).any())
 
 
 def test_a_change_is_the_value_of_another_element() -> None:
     given = torch.arange(1.0, 1001.0)
-    for _ in range(20):
+    for _ in range(40):
         changed = given.clone()
         output_changes.change(os.getpid(), [([shown(changed)], ())])
         where = (changed != given).nonzero()
-        assert len(where) == 1
+        if len(where) > 1:  # overwritten
+            continue
         value = float(changed[where[0, 0]])
         assert value in given or abs(value) > 1e9 or value < 1  # or another exponent, of the same
 

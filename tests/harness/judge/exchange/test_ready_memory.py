@@ -82,13 +82,40 @@ def test_empty_outputs_are_nowhere() -> None:
     assert ready.bytes_ready([nothing]) == 0
 
 
+def drawn(outputs: list[torch.Tensor]) -> Half:
+    sets = [InputSet(InputFile(), 0, {}, [each]) for each in outputs]
+    return Half(0, [Group([each], [], []) for each in sets], sets[0], [])
+
+
 def test_what_other_draws_have_as_well_can_be_ready() -> None:
-    prefix = torch.arange(6.0)
-    sets = [
-        InputSet(InputFile(), 0, {}, [torch.cat([prefix, torch.full((2,), float(draw))])])
-        for draw in range(3)
-    ]
-    half = Half(0, [Group([each], [], []) for each in sets], sets[0], [])
-    assert half.alike_bytes == prefix.nbytes
-    alone = Half(0, [Group(sets[:1], [], [])], sets[0], [])  # nobody knows
-    assert alone.alike_bytes == prefix.nbytes + 8
+    prefix = torch.arange(96.0)
+    half = drawn([torch.cat([prefix, torch.randn(32)]) for _ in range(8)])
+    assert half.alike_bytes == pytest.approx(prefix.nbytes, rel=0.05)
+    assert half.usual_bytes == pytest.approx(prefix.nbytes, rel=0.05)
+    alone = drawn([torch.randn(8)])  # nobody knows
+    assert alone.alike_bytes == alone.usual_bytes == 32
+    assert drawn([torch.empty(0)] * 2).alike_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.int64, torch.bool])
+def test_zeros_in_other_places_of_each_draw_can_be_there_before(dtype: torch.dtype) -> None:
+    draws = [torch.randint(1, 1 << 20, (64, 512)).to(dtype) for _ in range(24)]
+    if dtype == torch.bool:
+        draws = [torch.randint(2, (64, 512)).to(dtype) for _ in range(24)]
+    for each in draws:
+        each[torch.randperm(64)[:48]] = 0
+    half = drawn(draws)
+    assert half.usual_bytes == pytest.approx(0.75 * draws[0].nbytes, rel=0.1)
+
+
+def test_single_zeros_save_nobody_the_writing() -> None:
+    half = drawn([torch.relu(torch.randn(64, 512)) for _ in range(24)])
+    assert half.usual_bytes < 0.03 * 64 * 512 * 4
+
+
+def test_what_draws_of_a_kind_have_in_common_can_be_ready_for_each_kind() -> None:
+    kinds = [torch.randn(1 << 17) for _ in range(3)]
+    half = drawn([kinds[draw % 3] for draw in range(24)])
+    assert half.alike_bytes == kinds[0].nbytes
+    # every element has a value that is as frequent as any other
+    assert half.usual_bytes < 0.05 * kinds[0].nbytes
