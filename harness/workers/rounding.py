@@ -4,7 +4,7 @@ are also right when values near a tie fall on the other side.
 A quantizer computes round(x / scale). A kernel that multiplies by the reciprocal of the scale has a
 rounding error or two before `round`. Where x / scale lies that close to n + 1/2, it gets the other
 neighbour: an honest result that is a whole step off. Only the value before `round` tells which
-elements these are. So the reference is run again in high precision, with every argument of a
+elements these are. So the reference is run again in high precision, with the argument of every
 rounding operator moved down, and up, by the largest honest error. For outputs that then differ,
 either neighbour is right. Of values spread evenly between whole numbers, this is a share of twice
 the move. No other error is excused: truncation, rounding half away from zero and an index that is
@@ -18,7 +18,8 @@ Comparisons with computed values, and places of computed values in order, are tr
 softmax that has saturated leaves equal values to a router in single precision that high precision
 tells apart.
 
-Where arguments are exact, the operator's rule alone decides ties, and nothing is moved.
+Where arguments are exact, the operator's rule alone decides ties, and they are not moved, whatever
+else the task decides on. Products are moved relative to themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ..wire.nesting import tensors_of
-from . import decisions, operators
+from . import decisions, operators, tensor_relations
 
 # the most that an argument is moved, in steps: then 1 in 32 evenly spread arguments is near a tie,
 # and a kernel with another rounding rule is still wrong in the rest
@@ -49,26 +50,26 @@ _SCALING = frozenset(
 )
 # values of a decision that are kept, to be compared with those in high precision
 KEPT_VALUES = 1 << 20
-# errors of an honest kernel and of the framework together, beside a value itself: of products of a
-# few factors, and of short sums of positive terms
-RELATIVE_ROUNDINGS = 8
+# operators whose errors are small beside each of their results
+_FACTORS = frozenset(["mul", "div", "reciprocal", "sqrt", "rsqrt", "square", "pow"])
 _At = Callable[[str, Sequence[Any], dict[str, Any]], Sequence[Any]]
 _Decide = Callable[[str, Sequence[Any], dict[str, Any], Any], Sequence[Any]]  # with the certainty
 
 
-Certainty = Literal["exact", "relative", "open"]
+Certainty = Literal["exact", "relative", "uncertain"]
 """How certain the values are on which an operator decides: without any error, with errors that are
-small beside each of them (products, sums of positive terms), or with errors that are small beside
-their usual size (differences)."""
+small beside each of them (products), or with errors that are small beside their usual size."""
 
 
 @dataclass(frozen=True)
 class _Decision:
-    """What an operator rounds or decides on. exact: only exact operators came before it. divided:
-    it is divided before it is rounded. orders: it returns places of its values in order."""
+    """What an operator rounds or decides on. exact: only exact operators came before it. factors:
+    only those and products. divided: it is divided before it is rounded. orders: it returns places
+    of its values in order."""
 
     values: Sequence[Any]
     exact: bool
+    factors: bool
     divided: bool
     orders: bool
 
@@ -77,25 +78,20 @@ class _Decision:
 
         The values tell nothing where the reference fixes a dtype. Values in order that are equal
         may be put in any order even where they have no error, unless they are inputs."""
-        import torch
 
         if self.divided:
-            return "open"
+            return "uncertain"
         if self.exact:
             return "exact"
+        if self.orders or len(self.values) != len(other.values):
+            return "uncertain"
         found: Certainty = "exact"
         for one, precise in zip(self.values, other.values, strict=True):
-            if one.dtype == precise.dtype or one.shape != precise.shape or self.orders:
-                return "open"
-            off = (one.to(precise.dtype) - precise).abs()
-            allowed = RELATIVE_ROUNDINGS * torch.finfo(one.dtype).eps * precise.abs()
-            # where both are the same infinity, or no number, there is nothing to compare
-            compared = off.isfinite()
-            if not bool((off[compared] <= allowed[compared]).all()):
-                return "open"
-            if bool(off[compared].any()):
+            if one.dtype == precise.dtype or one.shape != precise.shape:
+                return "uncertain"
+            if not tensor_relations.same(one.to(precise.dtype), precise):
                 found = "relative"
-        return found
+        return found if found == "exact" or self.factors else "uncertain"
 
 
 def decides(names: Iterable[str], *, discrete: bool) -> bool:
@@ -140,7 +136,7 @@ def certainties(
     made = _decisions(call, inputs) if made is None else made
     others = _decisions(precise, arguments)
     if len(made) != len(others):
-        return ["open"] * len(made)
+        return ["uncertain"] * len(made)
     return [one.certainty(other) for one, other in zip(made, others, strict=True)]
 
 
@@ -152,8 +148,9 @@ def compute_alternatives(
     certain: Sequence[Certainty] = (),
 ) -> list[list[Any]]:
     """Return the outputs of call(inputs), in these dtypes, with deciding values moved to each of
-    SIDES; [] without slack. slack: the largest move, relative to the value plus the root mean
-    square of its tensor. certain: of each decision, see certainties; "open" for those beyond."""
+    SIDES; [] without slack. slack: the largest move, relative to the value plus the usual size in
+    its tensor, if that counts. certain: of each decision, see certainties; "uncertain" for those
+    beyond."""
     if not slack:
         return []
     sides = []
@@ -210,30 +207,23 @@ def outputs_left_open(
         number = 0
         moved = _call_deciding(call, inputs, partial(move, side=side), certain)
         both = enumerate(zip(moved, outputs, strict=True))
-        differing |= {n for n, (one, other) in both if not _same(one, other)}
+        differing |= {n for n, (one, other) in both if not tensor_relations.same(one, other)}
     return sorted(differing)
-
-
-def _same(one: Any, other: Any) -> bool:
-    import torch
-
-    return one.shape == other.shape and bool(
-        torch.equal(one.nan_to_num(), other.to(one.dtype).nan_to_num())
-    )
 
 
 def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     """Collect what the operators of call(inputs) round or decide on, in order."""
     collected: list[_Decision] = []
-    exact = True
+    exact = factors = True
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        nonlocal exact
+        nonlocal exact, factors
         if positions := _deciding(name, args, kwargs):
             values = [_some(args[position]) for position in positions]
             orders = name in decisions.CHOICES
-            collected.append(_Decision(values, exact, name in _SCALING, orders))
+            collected.append(_Decision(values, exact, factors, name in _SCALING, orders))
         exact = exact and _keeps_exact(name)
+        factors = factors and (_keeps_exact(name) or name.strip("_") in _FACTORS)
         return args
 
     _call_watched(call, inputs, at)
@@ -250,7 +240,7 @@ def _call_deciding(
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         nonlocal number
         if _deciding(name, args, kwargs):
-            certainty = certain[number] if number < len(certain) else "open"
+            certainty = certain[number] if number < len(certain) else "uncertain"
             number += 1
             if certainty != "exact":
                 return decide(name, args, kwargs, certainty)

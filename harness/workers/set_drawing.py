@@ -121,7 +121,7 @@ def make_set(
         "expected": expected_layout,
         "second": second_layout,
         "finite": finite,
-        "open": left_open,
+        "left_open": left_open,
     }
 
 

@@ -284,7 +284,7 @@ def envelope(a: Allowance, b: Allowance) -> Allowance:
         max(a.element, b.element),
         max(a.least, b.least),
         max(a.framework_error, b.framework_error),
-        "open" if "open" in (a.rule, b.rule) else a.rule if a.rule == b.rule else "rounding",
+        a.rule if a.rule == b.rule else "rounding",
         a.faint,
         max(a.apart, b.apart),
         a.decades,

@@ -78,7 +78,7 @@ class BilledCaller(Caller):
         found = ReadyBytes(
             self._ready.bytes_ready(places[warm:]),
             self._ready.bytes_ready(places[:warm]),
-            self._ready.bytes_of_files(places),
+            self._ready.bytes_of_files(places[warm:]),
         )
         self._ready.note(places)
         return found

@@ -66,8 +66,8 @@ class TurnResult:
 
 class Caller(ABC):
     """Makes calls on one case in a worker, of models that it has prepared (by key). alone: the
-    judge has its own core, so it may poll. trusted: the models are a task's, and their outputs are
-    not changed. half: the half of the block, each of which has its own caller. All methods raise
+    judge has its own core, so it may poll. trusted: the models are a task's, and their outputs keep
+    their values. half: the half of the block, each of which has its own caller. All methods raise
     what Worker.wait raises."""
 
     # multiplies an empty call's time inside the worker to bound what a candidate could save of it
@@ -178,12 +178,13 @@ class Caller(ABC):
         # done while the worker is stopped: what it did meanwhile would not be billed
         places = [where for where, _ in results]
         with self._blame_worker():
+            self._retained_calls, self._replaced = (), []
             intact = unread or self._outputs.are_intact(places, storage)
             intact = intact and self._retain(
                 places, sets, None if unread else storage, range(warm, len(sets))
             )
             known = self._bytes_known(places, warm, unread=unread)
-            self._change_outputs(places, sets, None if unread else storage)
+            self._change_outputs(places, sets)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
         measured_ns = self._figure(elapsed_ns, unpaid_ns + after_ns - before_ns)
@@ -331,16 +332,10 @@ class Caller(ABC):
         self._replaced = self._reservoir.put(selection, copies)
         return all(map(self._outputs.is_intact, self._replaced))
 
-    def _change_outputs(
-        self, places: list[list[OutputPlace]], sets: Sequence[InputSet], storage: memoryview | None
-    ) -> None:
+    def _change_outputs(self, places: list[list[OutputPlace]], sets: Sequence[InputSet]) -> None:
         """Change the outputs, as any caller may: of calls that are not kept beyond the turn, and
-        where the reference does not use memory again for these inputs. A task's own models get
-        what was there, so that their memory comes from the same caches."""
-        if self._trusted:
-            if storage is not None:
-                self._outputs.write_back(places, storage)
-            return
+        where the reference does not use memory again for these inputs. Those of a task's own models
+        are written again as they are, so that both sides find their memory in the same caches."""
         both = enumerate(zip(places, sets, strict=True))
         changeable = [
             *((copy.places, copy.exempt) for copy in self._replaced),
@@ -350,7 +345,10 @@ class Caller(ABC):
                 if number not in self._retained_calls
             ),
         ]
-        self._replaced = []
+        if self._trusted:
+            for outputs, exempt in changeable:
+                self._outputs.rewrite(outputs, exempt)
+            return
         try:
             output_changes.change(self._process, changeable)
         except OSError as error:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Draws that are compared for what they have in common, blocks of each output, and their bytes: what
 # a device writes at once (a sector).
 ALIKE_DRAWS, ALIKE_BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
+FEW_DRAWS = 5
 
 
 class InputFile:
@@ -186,18 +187,26 @@ class Half:
             sample = torch.randint(expected.numel() // length, (ALIKE_BLOCKS,))
             table = torch.stack(
                 [
-                    dtypes.comparable(each.expected[number])
+                    _comparable(each.expected[number])
                     .flatten()[: expected.numel() // length * length]
                     .view(-1, length)[sample.to(expected.device)]
                     .cpu()
                     for each in draws
                 ]
             )
-            most = _most_frequent(table)
+            # of a few draws, every value is as frequent as another: what is often there is 0
+            few = len(draws) < FEW_DRAWS
+            most = torch.zeros_like(table[0]) if few else _most_frequent(table)
             usual += (table == most).all(2).double().mean(1) * expected.nbytes
             for draw, blocks in enumerate(table):
                 pairs[draw] += (table == blocks).all(2).double().mean(1) * expected.nbytes
         return int(usual.median()), int(pairs.fill_diagonal_(0).amax(1).median())
+
+
+def _comparable(tensor: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return tensor.view(torch.uint8) if dtypes.is_float8(tensor) else dtypes.comparable(tensor)
 
 
 def _most_frequent(table: torch.Tensor) -> torch.Tensor:

@@ -3,9 +3,10 @@
 A candidate that reuses parts of an earlier output, because nothing refers to it any more or because
 it relies on freed memory staying unchanged, is right only as long as no caller changes outputs. And
 where outputs have parts that no input decides, memory that holds an earlier output holds most of a
-later one. So all outputs of a turn are overwritten after they were checked for the last time. In
-some turns one of them gets a change of one element instead, the value of another one or changed
-bits of its own, so that nobody can tell from a few elements whether an output was changed.
+later one. So all outputs of a turn are overwritten after they were checked for the last time, but
+for those that are kept for a while, and memory that the reference uses again itself. In some turns
+one of them gets a change of one element instead, the value of another one or changed bits of its
+own, so that nobody can tell from a few elements whether an output was changed.
 """
 
 from __future__ import annotations
@@ -58,8 +59,12 @@ def overwrite(process: int, output: OutputPlace) -> None:
     for offset, part in _parts(0, len(dense), noise):
         dense[offset : offset + len(part)] = part
     strided = {**leaf, "stride": output.strides, "nbytes": output.size}
-    buffers.tensor(spread, strided).copy_(buffers.tensor(dense, leaf))
-    write_memory(process, [(output.address, spread)])
+    try:
+        buffers.tensor(spread, strided).copy_(buffers.tensor(dense, leaf))
+    except RuntimeError:  # elements that lie in the same place, of an expanded tensor
+        _change_element(process, output)
+    else:
+        write_memory(process, [(output.address, spread)])
 
 
 def _change_element(process: int, output: OutputPlace) -> None:

@@ -107,16 +107,15 @@ class WorkerOutputs:
             for number in sample
         )
 
-    def write_back(self, calls: Sequence[list[OutputPlace]], storage: memoryview) -> None:
-        """Write what was read of these calls to where it was, if it can be written there."""
-        for number, places in enumerate(calls):
-            slot = self.slot(storage, number)
-            for place in places:
-                if place.size and place.strides is None:
-                    start = place.leaf["offset"]
-                    part = (place.address, slot[start : start + place.size])
-                    with contextlib.suppress(OSError):
-                        write_memory(self._process, [part])
+    def rewrite(self, places: Sequence[OutputPlace], exempt: Sequence[int]) -> None:
+        """Write the outputs of a call again as they are, where they can be written, but for
+        `exempt`."""
+        for number, place in enumerate(places):
+            if place.size and number not in exempt:
+                values = memoryview(bytearray(place.size))
+                with contextlib.suppress(OSError):
+                    read_memory(self._process, [(place.address, values)])
+                    write_memory(self._process, [(place.address, values)])
 
     def is_intact(self, copy: OutputCopy) -> bool:
         """Return whether outputs in the worker's memory are as they were when copied."""

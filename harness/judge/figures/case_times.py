@@ -63,8 +63,10 @@ class Block:
     baseline_faults: list[float] = field(default_factory=list)
     busy: list[bool] = field(default_factory=list)
     ready_bytes: list[float] = field(default_factory=list)
-    """Of a call's outputs on a CPU, by round: the same in other draws, and in memory where they may
-    have been before the call, or in pages of a file. See ReadyMemory."""
+    """Of a call's outputs, by round: what may have been written before the call. See ReadyMemory
+    and, for a device, Half.usual_bytes."""
+    ready_before_bytes: list[float] = field(default_factory=list)
+    """The same of the unmeasured calls before, for each measured one."""
     switches: int = 0
     calls: int = 1
     warm: int = 0
@@ -211,7 +213,16 @@ class CaseTimes:
     def ready_bytes(self) -> float:
         """Of a call's outputs, what may have been there before in three of eight rounds: fewer
         hardly change a median, and the first rounds of each half find new memory honestly."""
-        figures = sorted(self.all("ready_bytes"))
+        return self._in_three_of_eight("ready_bytes")
+
+    @property
+    def ready_before_bytes(self) -> float:
+        """The same of the unmeasured calls before: who saves their time may use it for a measured
+        one."""
+        return self._in_three_of_eight("ready_before_bytes")
+
+    def _in_three_of_eight(self, figure: str) -> float:
+        figures = sorted(self.all(figure))
         return figures[len(figures) * 5 // 8] if figures else 0.0
 
     @cached_property

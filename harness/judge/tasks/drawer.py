@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...targets import DeviceFamily, cpu
@@ -137,7 +138,11 @@ class Drawer:
             input_set = self._checking_set(pool, family)
             if input_set is not None:
                 pool.checking.append((0, input_set))
-                if family in (*UNEVEN, NAMED) and not (pool.keeps_floating and family in LOUD):
+                if input_set.left_open and input_set.sampled is not None:
+                    pool.reveals[family] = False
+                # In timed sets all outputs are judged: whoever notices that some are not would
+                # compute only the others.
+                elif family in (*UNEVEN, NAMED) and not (pool.keeps_floating and family in LOUD):
                     pool.family_allowances[family] = family_allowances(pool, input_set)
                     if input_set.sampled is not None:
                         pool.reveals[family] = reveals_a_sample(
@@ -173,7 +178,7 @@ class Drawer:
             if input_set is not None:
                 pool.dropped_families.pop(family, None)
                 pool.checking.append((seed, input_set))
-                if kind in STATE_FAMILIES:
+                if kind in STATE_FAMILIES and not input_set.left_open:
                     pool.state_allowances[kind] = family_allowances(pool, input_set)
                 return
             pool.forget_state(seed)
@@ -352,7 +357,12 @@ class Drawer:
         reason = objection(pool, input_set)
         if reason and family != "dense":
             pool.dropped_families[family] = reason
+            if input_set.sampled is not None:
+                pool.reveals[family] = False
             return None
+        # plain draws cannot be left out: there the orders that were tried are right
+        for number in input_set.left_open if family not in ("dense", "special") else ():
+            input_set.allowances[number] = replace(input_set.allowances[number], rule="open")
         if family not in pool.families:
             pool.families.append(family)
         if family == "dense":

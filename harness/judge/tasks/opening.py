@@ -15,7 +15,6 @@ from ..errors import CancelToken, TaskRefusedError, WorkerFailed
 from ..exchange import device_link
 from . import validation
 from .baseline_screening import screen_baselines
-from .input_families import UNEVEN
 from .open_task import OpenTask, Tell
 from .task_workers import TASK_SECONDS, TaskText, TaskWorkers
 
@@ -111,8 +110,7 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
             "the reference cannot run in float64; its own dtype serves as the reference"
         )
     for name, pool in handle.pools.items():
-        tried = pool.reveals or any(family in pool.dropped_families for family in UNEVEN)
-        if pool.combines and tried and not any(pool.reveals.values()):
+        if pool.reveals and not any(pool.reveals.values()):
             handle.notes.append(
                 f"case {name!r}: no inputs that the reference accepts show a kernel that "
                 "reads one of eight neighbours for all of them; look at what a fast one reads"

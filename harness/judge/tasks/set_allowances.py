@@ -37,7 +37,7 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
     rule: tolerance.Rule = (
         "equal" if pool.exact else "integers" if _integral(input_set) else "rounding"
     )
-    allowances = [
+    return [
         tolerance.derive(
             expected,
             framework,
@@ -64,10 +64,6 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
             strict=True,
         )
     ]
-    # in plain draws, which cannot be left out, the two orders that were tried are right
-    for number in input_set.left_open if input_set.family != "dense" else ():
-        allowances[number] = replace(allowances[number], rule="open")
-    return allowances
 
 
 def family_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:

@@ -75,7 +75,7 @@ class SetMaker:
             family,
             seed,
             data["finite"],
-            data["open"],
+            data["left_open"],
             rounded,
             alternatives=[self._place(each.tensors(pool.outputs)) for each in alternatives],
             second=[t for each in seconds for t in self._place(each.tensors(data["second"]))],

@@ -283,8 +283,8 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
         ready = result.ready
         alike_bytes = min(ready.measured, half.alike_bytes * calls) if ready.measured else 0
         usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
-        ready_bytes = max(alike_bytes, usual_bytes, ready.mapped) + ready.unmeasured
-        block.ready_bytes.append(ready_bytes / calls)
+        block.ready_bytes.append(max(alike_bytes, usual_bytes, ready.mapped) / calls)
+        block.ready_before_bytes.append(ready.unmeasured / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

@@ -100,3 +100,14 @@ def test_two_outputs_in_one_memory_are_found() -> None:
     assert output_changes.find_overlap(parts[:3], [0, 1, 2]) is None
     assert output_changes.find_overlap(parts, [0, 1, 2, 3]) == (0, 3)
     assert output_changes.find_overlap(parts, [0, 1, 0, 0]) is None
+
+
+def test_expanded_outputs_and_those_of_eight_bits_are_changed() -> None:
+    base = torch.zeros(4, 1)
+    output_changes.overwrite(os.getpid(), shown(base.expand(4, 8)))
+    assert int((base != 0).sum()) == 1
+    eight, number = torch.zeros(4096).to(torch.float8_e4m3fn), torch.zeros(())
+    output_changes.overwrite(os.getpid(), shown(eight))
+    assert int((eight.view(torch.uint8) != 0).sum()) > 3000
+    output_changes.change(os.getpid(), [([shown(number)], ())])
+    assert number.view(torch.int32).item() != 0
