@@ -67,6 +67,8 @@ class Block:
     and, for a device, Half.usual_bytes."""
     ready_before_bytes: list[float] = field(default_factory=list)
     """The same of the unmeasured calls before, for each measured one."""
+    changed_at: int = 0
+    """The number of rounds before the parameters changed, 0 if they did not."""
     switches: int = 0
     calls: int = 1
     warm: int = 0

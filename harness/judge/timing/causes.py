@@ -13,6 +13,7 @@ WIDE = 1.2  # least ratio of an interval's ends for which a cause is looked for
 APART = 1.15  # least ratio of the medians of processes that count as different
 # least ratio of two narrow halves of a side's rounds that count as two speeds
 SPEEDS = 1.25
+PARAMETERS = 1.3  # least ratio of a candidate's times with other parameters
 NARROW = 1.1  # the most third over first quartile of one speed
 STEADY = 1.5  # the most 90 % over 10 % quantile of rounds that do not scatter
 FAULTS = 1.0  # page faults per call
@@ -40,16 +41,48 @@ def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
         return Noise((), ())
     pairs, blocks = times.confirmed_pairs(baseline), times.blocks
     ratios = tuple(median([b / c for b, c in process]) for process in pairs)
+    by_parameters = _parameter_causes(blocks, baseline)
     causes = [
+        *by_parameters,
         *_outlier(ratios, pairs),
         *_side_causes("the baseline", [[b for b, _ in process] for process in pairs]),
     ]
-    causes += _side_causes("the candidate", [[c for _, c in process] for process in pairs])
+    if not by_parameters:
+        causes += _side_causes("the candidate", [[c for _, c in process] for process in pairs])
     causes += _fault_causes("the candidate", blocks, lambda block: block.faults)
     causes += _fault_causes("the baseline", blocks, lambda block: block.baseline_faults)
     causes += _clock_causes([block.after.core_mhz for block in blocks if block.after.core_mhz])
     causes += {each.signal: each.text for block in blocks for each in block.disturbances}.values()
     return Noise(ratios, tuple(causes))
+
+
+def _parameter_causes(blocks: Sequence[case_times.Block], baseline: str) -> list[str]:
+    """Describe a candidate that takes another time after the parameters have changed, beyond what
+    the baseline does."""
+    before, after = (
+        [
+            pair
+            for block in blocks
+            if block.changed_at
+            for pair in block.pairs.get(baseline, ())[part(block.changed_at)]
+        ]
+        for part in (lambda at: slice(0, at), lambda at: slice(at, None))
+    )
+    if not before or not after:
+        return []
+    baselines, times = (
+        [median([p[side] for p in ps]) for ps in (before, after)] for side in (0, 1)
+    )
+    factor = (times[1] / times[0]) / (baselines[1] / baselines[0])
+    if 1 / PARAMETERS < factor < PARAMETERS:
+        return []
+    return [
+        (
+            f"with the parameters as constructed the candidate takes {times[0]:.4g} us, and "
+            f"{times[1]:.4g} us after they have changed: does one of its paths rest on their "
+            "values? Half of the bursts come after the change"
+        )
+    ]
 
 
 def _outlier(ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, float]]]) -> list[str]:

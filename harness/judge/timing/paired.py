@@ -188,6 +188,7 @@ class _Rounds:
         state: what it updates, looked at after one of them."""
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
+        self._block.changed_at = len(self._times_us[""])
         for name in names:
             with _blame(name):
                 burst_ns = sides.settle(name, self._storage[0], turn) * (

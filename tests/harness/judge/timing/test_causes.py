@@ -86,3 +86,18 @@ def test_scatter_faults_and_what_others_took_are_told() -> None:
     stolen = DeviceState(1_000_000_000, stolen_ns=300_000_000)
     (cause,) = explain([block(20, 10, after=stolen)], "eager").causes
     assert "the hypervisor held the core for 30%" in cause
+
+
+def test_a_path_that_rests_on_the_values_of_parameters_is_named() -> None:
+    def with_changes(later_us: float, baseline_us: float) -> Block:
+        first, second = block(20, 1).pairs["eager"], block(baseline_us, later_us).pairs["eager"]
+        return Block({"eager": [*first, *second]}, CALM, LATER, changed_at=8)
+
+    (cause, *others) = explain([with_changes(20, 20)] * 3, "eager").causes
+    assert "with the parameters as constructed the candidate takes 1 us, and 20 us after" in cause
+    assert not any("the candidate has two speeds" in each for each in others)
+    # the baseline does as well: it is the work that changed
+    assert not any(
+        "constructed" in each for each in explain([with_changes(2, 40)] * 3, "eager").causes
+    )
+    assert explain([replace(block(20, 1), changed_at=0)] * 3, "eager").causes == ()
