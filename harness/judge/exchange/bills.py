@@ -77,7 +77,6 @@ class BilledCaller(Caller):
             return NOTHING_READY
         found = ReadyBytes(
             self._ready.bytes_ready(places[warm:]),
-            self._ready.bytes_ready(places[:warm]),
             self._ready.bytes_of_files(places[warm:]),
         )
         self._ready.note(places)

@@ -65,8 +65,6 @@ class Block:
     ready_bytes: list[float] = field(default_factory=list)
     """Of a call's outputs, by round: what may have been written before the call. See ReadyMemory
     and, for a device, Half.usual_bytes."""
-    ready_before_bytes: list[float] = field(default_factory=list)
-    """The same of the unmeasured calls before, for each measured one."""
     changed_at: int = 0
     """The number of rounds before the parameters changed, 0 if they did not."""
     switches: int = 0
@@ -215,16 +213,7 @@ class CaseTimes:
     def ready_bytes(self) -> float:
         """Of a call's outputs, what may have been there before in three of eight rounds: fewer
         hardly change a median, and the first rounds of each half find new memory honestly."""
-        return self._in_three_of_eight("ready_bytes")
-
-    @property
-    def ready_before_bytes(self) -> float:
-        """The same of the unmeasured calls before: who saves their time may use it for a measured
-        one."""
-        return self._in_three_of_eight("ready_before_bytes")
-
-    def _in_three_of_eight(self, figure: str) -> float:
-        figures = sorted(self.all(figure))
+        figures = sorted(self.all("ready_bytes"))
         return figures[len(figures) * 5 // 8] if figures else 0.0
 
     @cached_property

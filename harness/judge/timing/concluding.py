@@ -159,8 +159,7 @@ def prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: st
     was timed: on a device writing them, and the kernel for it in memory that only it holds, on a
     CPU copying them."""
     nbytes = context.task.pools[case].slot_bytes
-    share = times.prepared_share(baseline, nbytes)
-    ready_bytes = times.ready_bytes + times.ready_before_bytes
+    share, ready_bytes = times.prepared_share(baseline, nbytes), times.ready_bytes
     if not share and not ready_bytes:
         return 0.0
     ceilings = context.machine.ceilings_of(context.task.family)

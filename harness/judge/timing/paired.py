@@ -285,7 +285,6 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
         alike_bytes = min(ready.measured, half.alike_bytes * calls) if ready.measured else 0
         usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
         block.ready_bytes.append(max(alike_bytes, usual_bytes, ready.mapped) / calls)
-        block.ready_before_bytes.append(ready.unmeasured / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)
