@@ -66,19 +66,18 @@ class BilledCaller(Caller):
         self._outputs.read(places, slot)
         return places
 
-    def _bytes_known(
+    def _bytes_ready(
         self, places: list[list[OutputPlace]], warm: int, *, unread: bool
     ) -> ReadyBytes:
         if self._trusted:
             return NOTHING_READY
+        found, measured = NOTHING_READY, places[warm:]
         if unread:
             self._ready.forget()
-            self._ready.note(places)
-            return NOTHING_READY
-        found = ReadyBytes(
-            self._ready.bytes_ready(places[warm:]),
-            self._ready.bytes_of_files(places[warm:]),
-        )
+        else:
+            found = ReadyBytes(
+                self._ready.bytes_ready(measured), self._ready.bytes_of_files(measured)
+            )
         self._ready.note(places)
         return found
 

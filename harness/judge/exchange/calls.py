@@ -183,7 +183,7 @@ class Caller(ABC):
             intact = intact and self._retain(
                 places, sets, None if unread else storage, range(warm, len(sets))
             )
-            known = self._bytes_known(places, warm, unread=unread)
+            ready = self._bytes_ready(places, warm, unread=unread)
             self._change_outputs(places, sets)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
@@ -197,7 +197,7 @@ class Caller(ABC):
             wait_ns,
             faults_after - faults,
             intact,
-            known,
+            ready,
         )
 
     def time_empty_calls(self, times: int, turn: Turn) -> list[tuple[int, int]]:
@@ -358,7 +358,7 @@ class Caller(ABC):
                 self._worker, "an output lies where its caller may not write"
             ) from error
 
-    def _bytes_known(
+    def _bytes_ready(
         self, places: list[list[OutputPlace]], warm: int, *, unread: bool
     ) -> ReadyBytes:
         """Return how much of the outputs may have been there before their calls, while the worker

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Draws that are compared for what they have in common, blocks of each output, and their bytes: what
 # a device writes at once (a sector).
 ALIKE_DRAWS, ALIKE_BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
-FEW_DRAWS = 5
+FEW_DRAWS = 5  # fewer do not tell which values are frequent
 
 
 class InputFile:

@@ -59,27 +59,26 @@ def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
 def _parameter_causes(blocks: Sequence[case_times.Block], baseline: str) -> list[str]:
     """Describe a candidate that takes another time after the parameters have changed, beyond what
     the baseline does."""
-    before, after = (
-        [
-            pair
-            for block in blocks
-            if block.changed_at
-            for pair in block.pairs.get(baseline, ())[part(block.changed_at)]
-        ]
-        for part in (lambda at: slice(0, at), lambda at: slice(at, None))
-    )
+    before: list[tuple[float, float]] = []
+    after: list[tuple[float, float]] = []
+    for block in blocks:
+        if block.changed_at:
+            rounds = block.pairs.get(baseline, [])
+            before += rounds[: block.changed_at]
+            after += rounds[block.changed_at :]
     if not before or not after:
         return []
-    baselines, times = (
-        [median([p[side] for p in ps]) for ps in (before, after)] for side in (0, 1)
+    (first_baseline, first), (later_baseline, later) = (
+        (median([b for b, _ in rounds]), median([c for _, c in rounds]))
+        for rounds in (before, after)
     )
-    factor = (times[1] / times[0]) / (baselines[1] / baselines[0])
+    factor = (later / first) / (later_baseline / first_baseline)
     if 1 / PARAMETERS < factor < PARAMETERS:
         return []
     return [
         (
-            f"with the parameters as constructed the candidate takes {times[0]:.4g} us, and "
-            f"{times[1]:.4g} us after they have changed: does one of its paths rest on their "
+            f"with the parameters as constructed the candidate takes {first:.4g} us, and "
+            f"{later:.4g} us after they have changed: does one of its paths rest on their "
             "values? Half of the bursts come after the change"
         )
     ]
