@@ -1,42 +1,75 @@
-"""What a kernel would be off by that reads one of several neighbours in place of them all.
+"""What a kernel would be off by that reads some of several neighbours in place of them all.
 
 A mean of half a million values hardly changes if most of them are left out, and in 16 bits nobody
 sees it. Whether inputs would show it depends on the task: large values decide a plain sum, but not
-the mean of a sigmoid. So the reference itself is run on such a sample of each drawn set, and sets
-that would show it are preferred.
+the mean of a sigmoid. So the reference itself is run on such samples of each drawn set: sets that
+would show one are preferred, and where none does, no figure is certified.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..wire.nesting import replace_tensors, tensors_of
 
-NEIGHBOURS = 8  # of so many, the first stands for all
+NEIGHBOURS = 8  # of so many, the first stands for all in the first sample
 LARGEST = 1e30  # of an error that is told
 
 
 def errors(
     call: Callable[[Any], list[Any]], precise: Any, expected: Sequence[Any]
-) -> list[float] | None:
-    """Return for each output the error of call(precise) on a sample of its inputs, relative to the
-    norm of the expected output. None if the reference does not accept the sample."""
+) -> list[list[float]]:
+    """Return for each sample, and there for each output, the error of call(precise) on that sample
+    of the inputs, relative to the norm of the expected output: first with one of eight neighbours,
+    then with one of two, along the last axis, the first and the second. Fewer samples if the
+    reference does not accept one."""
+    samples: list[Callable[[Any], Any]] = [
+        _first_of_eight,
+        _second_of_two,
+        partial(_first_of_two, axis=0),
+    ]
+    if any(t.dim() > 2 for t in tensors_of(precise)):
+        samples.append(partial(_first_of_two, axis=1))
+    found: list[list[float]] = []
     try:
-        found = call(replace_tensors(precise, [_repeated(t) for t in tensors_of(precise)]))
-        return [_distance(one, other) for one, other in zip(found, expected, strict=True)]
+        for sample in samples:
+            given = replace_tensors(precise, [sample(t) for t in tensors_of(precise)])
+            both = zip(call(given), expected, strict=True)
+            found.append([_distance(one, other) for one, other in both])
     except Exception:  # whatever a task raises: it accepts the inputs themselves
-        return None
+        return found
+    return found
 
 
-def _repeated(tensor: Any) -> Any:
-    """Return a tensor in which the first of each group of neighbours stands for all."""
-    if tensor.numel() < NEIGHBOURS:
+def _first_of_eight(tensor: Any) -> Any:
+    return _repeated(tensor, NEIGHBOURS, 0)
+
+
+def _second_of_two(tensor: Any) -> Any:
+    return _repeated(tensor, 2, 1)
+
+
+def _first_of_two(tensor: Any, axis: int) -> Any:
+    """Of two neighbours along an axis the first stands for both; of a vector, the first half."""
+    if tensor.dim() == 1:
+        half = len(tensor) // 2
+        return tensor[:half].repeat(2) if len(tensor) == 2 * half else tensor
+    if tensor.dim() <= axis:
+        return tensor
+    last = tensor.transpose(axis, -1)
+    return _repeated(last, 2, 0).transpose(axis, -1).contiguous()
+
+
+def _repeated(tensor: Any, neighbours: int, place: int) -> Any:
+    """Return a tensor in which one of each group of neighbours stands for all."""
+    if tensor.numel() < neighbours:
         return tensor
     flat = tensor.detach().reshape(-1).clone()
-    groups = flat[: flat.numel() // NEIGHBOURS * NEIGHBOURS].view(-1, NEIGHBOURS)
-    groups.copy_(groups[:, :1].clone().expand_as(groups))
+    groups = flat[: flat.numel() // neighbours * neighbours].view(-1, neighbours)
+    groups.copy_(groups[:, place : place + 1].clone().expand_as(groups))
     return flat.view(tensor.shape)
 
 

@@ -111,7 +111,7 @@ def make_set(
         ):
             put(case.outputs, alternative)
         memory = _output_memory(task, case, layout, results.arguments)
-        errors: list[float] | None = None
+        errors: list[list[float]] = []
         if sampled:
             errors = sampled_results.errors(results.call, results.precise, results.expected)
     return {

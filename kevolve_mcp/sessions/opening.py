@@ -20,7 +20,7 @@ from harness.types import (
 )
 from kevolve_mcp import api, synthesis
 from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import Unavailable, UsageError
+from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.search import NOBODY, Expansion, StartKernel, create_policy
 from kevolve_mcp.search.policies import DEFAULT
@@ -171,10 +171,24 @@ class OpenJob(JobKind[OpenParameters, api.Opened]):
                 similar=experience.named(similar, task, spec.target, spec.language),
             ),
         )
-        record, joined = await shared.thread(_created, store, new, p.name, spec.new)
+        gone = await self._gone(store, new)
+        if gone is not None:
+            note = (
+                f"{gone.id}, an open session of this task, evaluates with {gone.python}, which is "
+                "no longer there"
+            )
+            new = replace(new, options=replace(new.options, notes=(*new.options.notes, note)))
+        apart = spec.new or gone is not None
+        record, joined = await shared.thread(_created, store, new, p.name, apart)
         if not joined:
             await self._add_starts(store, record, task, starts, report)
         return await _opened(shared, record, p, joined=joined)
+
+    async def _gone(self, store: Store, new: NewSession) -> SessionRecord | None:
+        """Return the open session that would be joined, if its interpreter is no longer there."""
+        wanted = (new.task, new.target, new.language, new.goal, new.policy)
+        record = await self._shared.thread(store.sessions.find_open, *wanted)
+        return record if record is not None and await _is_gone(self._shared, record) else None
 
     async def _python(self, executor: Executor, named: str) -> str:
         """The path of the interpreter that evaluates, so that every server of this session uses the
@@ -307,7 +321,19 @@ async def _joinable(shared: Shared, p: OpenParameters) -> SessionRecord | None:
                 return record
         return None
 
-    return await shared.thread(find)
+    record = await shared.thread(find)
+    return None if record is None or await _is_gone(shared, record) else record
+
+
+async def _is_gone(shared: Shared, record: SessionRecord) -> bool:
+    """Whether no interpreter is left to evaluate a session's kernels with, as far as its judge can
+    be asked."""
+    if not record.python:
+        return False
+    try:
+        return await shared.pool.chosen(shared.pool.get(record.python)) is None
+    except (EvaluatorUnavailable, Unavailable):
+        return False
 
 
 def _unchanged(task: Task, record: SessionRecord, p: OpenParameters) -> bool:

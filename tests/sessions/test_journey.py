@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.types import Budget, Goal, Policy
+from harness.types import Budget, Goal, Interpreter, Policy
 from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.search import Origin
 from kevolve_mcp.search.provenance import USER_FILE
+from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import (
     SearchOptions,
     SessionSpec,
     SubmitRequest,
     Text,
 )
+from kevolve_mcp.settings import Settings
 
 from .conftest import TASK, Bench, finish, finished, kernel, opened, result, told
 
@@ -97,6 +99,39 @@ async def test_opening_again_joins(bench: Bench) -> None:
         assert await opened(service, replace(request, new=True)) != session
         assert await opened(service, replace(request, goal=Goal("speedup", 2.0))) != session
     assert len(bench.executor.opened) == 3
+
+
+REMOVED = "/removed/bin/python"
+
+
+class Former(FakeExecutor):
+    """Of an interpreter while it was there, and after it was removed."""
+
+    there = True
+
+    async def interpreters(self) -> tuple[Interpreter, ...]:
+        return (Interpreter(REMOVED, "", self.there, "", "3", "", ""),)
+
+
+@pytest.mark.parametrize("named", ["file", "moved"])
+async def test_a_session_whose_interpreter_is_gone_is_not_joined(bench: Bench, named: str) -> None:
+    """Neither where the task is known by its file nor where it has to be examined."""
+    spec = SessionSpec(bench.task())
+    async with bench.service(Former()) as service:
+        first = await opened(service, spec)
+    former = Former()
+    former.there = False
+    if named == "moved":
+        spec = SessionSpec(bench.task(name="moved/task.py"))
+    async with Service(
+        Settings(home=bench.home / "home"),
+        lambda python, near: former if python == REMOVED else bench.executor,
+    ) as service:
+        started = await service.open(spec)
+        second = (await service.wait(started.id, 20)).result
+        assert isinstance(second, api.Opened)
+        assert second.session.id != first
+        assert any(first in note for note in second.session.notes)
 
 
 async def test_another_helper_or_companion_is_another_session(bench: Bench) -> None:

@@ -76,7 +76,9 @@ class BilledCaller(Caller):
             self._ready.forget()
         else:
             found = ReadyBytes(
-                self._ready.bytes_ready(measured), self._ready.bytes_of_files(measured)
+                self._ready.bytes_ready(measured),
+                self._ready.bytes_ready(places[:warm]),
+                self._ready.bytes_of_files(measured),
             )
         self._ready.note(places)
         return found

@@ -75,7 +75,7 @@ class InputSet:
     second: list[torch.Tensor] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
     orders: Sequence[tuple[int, int, int]] = ()
-    sampled: Sequence[float] | None = None
+    sampled: Sequence[Sequence[float]] = ()
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""

@@ -29,10 +29,12 @@ _SWAPPED, _OF_FILE, _EXCLUSIVE = 1 << 62, 1 << 61, 1 << 56
 class ReadyBytes:
     """Bytes of a turn's outputs that may have been written before their calls. measured: of the
     measured calls, where no output lay before; they may be anything, such as what outputs have in
-    common. mapped: of these calls, those in pages of a file. early: of all measured calls of a
-    device, where whatever is usual may be written before their inputs are there."""
+    common. unmeasured: the same of the calls before: their time may go to what measured outputs
+    have in common. mapped: of measured calls, those in pages of a file. early: of all measured
+    calls of a device, where whatever is usual may be written before their inputs are there."""
 
     measured: int = 0
+    unmeasured: int = 0
     mapped: int = 0
     early: int = 0
 

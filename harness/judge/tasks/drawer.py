@@ -32,6 +32,7 @@ from .input_families import (
     UNEVEN,
     WITHIN,
     checking_families,
+    note_samples,
     objection,
     reveals_a_sample,
     timed_families,
@@ -120,6 +121,7 @@ class Drawer:
         ]
         pool.checking = [(0, input_set) for input_set in plain]
         note_faint_elements(pool, plain, again)
+        note_samples(pool, plain[0].sampled[1:], plain[0].allowances)
         outputs = zip(*(input_set.expected for input_set in plain), again, strict=True)
         pool.predictable = [
             n
@@ -138,16 +140,16 @@ class Drawer:
             input_set = self._checking_set(pool, family)
             if input_set is not None:
                 pool.checking.append((0, input_set))
-                if input_set.left_open and input_set.sampled is not None:
+                if input_set.left_open and input_set.sampled:
                     pool.reveals[family] = False
                 # In timed sets all outputs are judged: whoever notices that some are not would
                 # compute only the others.
                 elif family in (*UNEVEN, NAMED) and not (pool.keeps_floating and family in LOUD):
-                    pool.family_allowances[family] = family_allowances(pool, input_set)
-                    if input_set.sampled is not None:
-                        pool.reveals[family] = reveals_a_sample(
-                            input_set.sampled, pool.family_allowances[family]
-                        )
+                    limits = family_allowances(pool, input_set)
+                    pool.family_allowances[family] = limits
+                    note_samples(pool, input_set.sampled[1:], limits)
+                    if input_set.sampled:
+                        pool.reveals[family] = reveals_a_sample(input_set.sampled[0], limits)
         # two sets are needed to detect a candidate that returns one set's outputs for another
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))
@@ -336,7 +338,10 @@ class Drawer:
         """Draw a checking set; None, with a note, if the reference or the framework cannot handle
         the family. again: for the first set, the expected outputs of another plain draw."""
         try:
-            sampled = pool.combines and family in UNEVEN
+            # of several plain sets, the first is enough
+            sampled = bool(pool.combining) and (
+                family in (*UNEVEN, NAMED) or (family == "dense" and not pool.families)
+            )
             input_set = self._maker.make_set(pool, family, sampled=sampled)
         except WorkerFailed as error:
             if family == "dense":
@@ -357,7 +362,7 @@ class Drawer:
         reason = objection(pool, input_set)
         if reason and family != "dense":
             pool.dropped_families[family] = reason
-            if input_set.sampled is not None:
+            if input_set.sampled:
                 pool.reveals[family] = False
             return None
         # plain draws cannot be left out: there the orders that were tried are right

@@ -3,6 +3,7 @@ The families are defined in `workers.families`."""
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from ...workers.families import FAMILIES, PLAIN
 from ...workers.parameter_states import Kind
 from ..correctness import tolerance
 from ..correctness.distance import all_finite, real
-from ..exchange.case_pool import CasePool
+from ..exchange.case_pool import NOTICED, CasePool
 from ..exchange.input_sets import InputSet
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ LOUD = ("uneven", "raised", "above", "below")
 WITHIN = ("ends", "gathered")
 UNEVEN = ("uneven", "raised", MOVED, *WITHIN, "above", "below", "sparse", "clustered")
 UNEVEN_SHARE = 2 / 3  # share of timed sets
-# A sample is noticed where it exceeds the limit so far. Families of which a sample is noticed get a
-# larger part where others hide it: large values do not show in the mean of a bounded function.
-NOTICED, REVEALING_WEIGHT = 1.5, 4
+# Families of which a sample is noticed get a larger part where others hide it: large values do not
+# show in the mean of a bounded function.
+REVEALING_WEIGHT = 4
 # If an input indexes a value of each row, most timed sets make that value dominate the softmax. A
 # candidate could recognise these sets at a glance; since they are most, working only in them saves
 # little.
@@ -102,6 +103,24 @@ def reveals_a_sample(errors: Sequence[float], allowances: Sequence[tolerance.All
         allowance.rule != "open" and error > NOTICED * allowance.norm
         for error, allowance in zip(errors, allowances, strict=True)
     )
+
+
+def note_samples(
+    pool: CasePool, samples: Sequence[Sequence[float]], allowances: Sequence[tolerance.Allowance]
+) -> None:
+    """Note what samples of one of two neighbours are off by on a set of a timed family; see
+    CasePool.sampled_errors."""
+    limits = [math.inf if each.rule == "open" else each.norm for each in allowances]
+    for number, errors in enumerate(samples):
+        found = [
+            error / limit if limit else (math.inf if error else 0.0)
+            for error, limit in zip(errors, limits, strict=True)
+        ]
+        if number < len(pool.sampled_errors):
+            found = list(map(max, found, pool.sampled_errors[number]))
+            pool.sampled_errors[number] = found
+        else:
+            pool.sampled_errors.append(found)
 
 
 def timed_families(usable: Sequence[str], count: int, revealing: Collection[str] = ()) -> list[str]:

@@ -282,7 +282,8 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
         )
         block.faults.append(result.minor_faults / calls)
         ready = result.ready
-        alike_bytes = min(ready.measured, half.alike_bytes * calls) if ready.measured else 0
+        found = ready.measured + ready.unmeasured
+        alike_bytes = min(found, half.alike_bytes * calls) if found else 0
         usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
         block.ready_bytes.append(max(alike_bytes, usual_bytes, ready.mapped) / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)

@@ -108,7 +108,8 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     has_drifted = any(
         drift(first.context, case, times) != 1.0 for times in (first_times, second_times)
     )
-    is_barred = is_contended or has_drifted or bool(task.pools[case.name].predictable)
+    pool = task.pools[case.name]
+    is_barred = is_contended or has_drifted or bool(pool.predictable or pool.sampled_alike)
     is_barred |= is_state_unread(first_times) or is_state_unread(second_times)
     return _Ratio(
         case,

@@ -133,8 +133,8 @@ def refusal(
         _predictable(store.evaluations.get(session.id, each.evaluation).evaluation) for each in both
     ):
         return (
-            f"an output of {node.id} is the same for all drawn inputs, so no speed-up is trusted "
-            "(output_predictable)"
+            f"an output of {node.id} is the same for all drawn inputs, or right if half of each is "
+            "read, so no speed-up is trusted (output_predictable)"
         )
     if between[0] > 1:
         return f"{node.id} and what it was compared with were measured on different devices"

@@ -9,16 +9,36 @@ import torch
 
 from harness.workers import sampled_results
 
+ZEROS = torch.zeros(4096, dtype=torch.float64)
 
-def errors(call: Any, *inputs: torch.Tensor) -> list[float] | None:
+
+def errors(call: Any, *inputs: torch.Tensor) -> list[list[float]]:
     return sampled_results.errors(call, list(inputs), call(list(inputs)))
 
 
 def test_a_sum_of_few_large_values_shows_a_sample() -> None:
-    given = torch.zeros(4096, dtype=torch.float64)
-    given[3] = 1.0
-    assert errors(lambda x: [x[0].sum()], given) == [1.0]
-    assert errors(lambda x: [x[0].mean()], torch.ones(4096, dtype=torch.float64)) == [0.0]
+    given = ZEROS.clone()
+    given[3], given[2050] = 1.0, 2.0
+    # one of eight, the second of two, the first half
+    found = errors(lambda x: [x[0].sum()], given)
+    assert [error for (error,) in found] == pytest.approx([1.0, 1 / 3, 1 / 3])
+    assert errors(lambda x: [x[0].mean()], ZEROS + 1.0) == [[0.0]] * 3
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_each_of_the_first_axes_and_the_last_is_sampled(axis: int) -> None:
+    """A sample along another axis reads the same as all."""
+    shape = [1, 1, 1]
+    shape[axis] = 16
+    given = torch.arange(16.0, dtype=torch.float64).view(shape).expand(16, 16, 16).contiguous()
+    found = errors(lambda x: [x[0].mean()], given)
+    assert [error > 0 for (error,) in found] == [axis == 2, axis == 2, axis == 0, axis == 1]
+
+
+def test_what_the_reference_does_not_read_makes_no_error() -> None:
+    given = torch.randn(64, 64, dtype=torch.float64)
+    found = errors(lambda x: [x[0][:, 1::2].sum()], given)
+    assert [bool(error) for (error,) in found] == [True, False, True]
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.complex64])
@@ -27,14 +47,13 @@ def test_other_values_are_sampled_as_well(dtype: torch.dtype) -> None:
     found = errors(
         lambda x: [x[0].abs().double().mean() if dtype != torch.bool else x[0].sum()], given
     )
-    assert found is not None
-    assert found[0] > 0.5
+    assert found[0][0] > 0.5
 
 
 def test_a_whole_number_counts_only_if_it_differs() -> None:
     given = torch.ones(64, dtype=torch.float64)
     count = torch.tensor(7)
-    assert errors(lambda x: [x[0].mean(), count], given) == [0.0, 0.0]
+    assert errors(lambda x: [x[0].mean(), count], given) == [[0.0, 0.0]] * 3
 
 
 @pytest.mark.parametrize("error", [ValueError, ArithmeticError, KeyError, TypeError])
@@ -44,4 +63,4 @@ def test_a_reference_may_refuse_a_sample(error: type[Exception]) -> None:
             raise error("not these")
         return [x[0].sum()]
 
-    assert errors(call, torch.arange(64.0, dtype=torch.float64)) is None
+    assert errors(call, torch.arange(64.0, dtype=torch.float64)) == []

@@ -85,7 +85,9 @@ class Bench:
             confirming=purpose in ("confirm", "export"),
             ablating=False,
             task=SimpleNamespace(
-                pools=defaultdict(lambda: SimpleNamespace(predictable=[], slot_bytes=64)),
+                pools=defaultdict(
+                    lambda: SimpleNamespace(predictable=[], sampled_alike=[], slot_bytes=64)
+                ),
                 family=cpu,
                 crowds_memory=False,
                 restart_baselines=lambda **_: None,
