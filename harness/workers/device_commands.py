@@ -131,11 +131,15 @@ class ShownHost:
 
     def on_hold(self, fds: list[int], place: int, calls: list[int]) -> None:
         """Keep the outputs of these calls of the last burst, in place of the kept ones from index
-        `place` on; without calls, release all."""
+        `place` on; without calls, release all, and memory that nothing uses."""
         outputs = [self._outputs[call] for call in calls]
         retained = list(self._retained) if calls else []
         retained[place : place + len(outputs)] = outputs
         self._retained = retained
+        if not calls:
+            import torch
+
+            torch.cuda.empty_cache()
 
     def is_readable(self: Any, tensor: Any) -> bool:
         """Return whether the judge can read a tensor of this process while it is stopped; shares

@@ -63,9 +63,9 @@ small beside each of them (products), or with errors that are small beside their
 
 @dataclass(frozen=True)
 class _Decision:
-    """What an operator rounds or decides on. exact: only exact operators came before it. factors:
-    only those and products. divided: it is divided before it is rounded. orders: it returns places
-    of its values in order."""
+    """What an operator rounds or decides on. exact: only exact operators computed it from inputs.
+    factors: only those and products. divided: it is divided before it is rounded. orders: it
+    returns places of its values in order."""
 
     values: Sequence[Any]
     exact: bool
@@ -76,8 +76,9 @@ class _Decision:
     def certainty(self, other: _Decision) -> Certainty:
         """Return how certain the values are. other: the same decision in high precision.
 
-        The values tell nothing where the reference fixes a dtype. Values in order that are equal
-        may be put in any order even where they have no error, unless they are inputs."""
+        Floating values tell nothing where the reference fixes their dtype, but a product of exact
+        values that is zero has no error. Values in order that are equal may be put in any order
+        even where they have no error, unless they are inputs."""
 
         if self.divided:
             return "uncertain"
@@ -87,9 +88,10 @@ class _Decision:
             return "uncertain"
         found: Certainty = "exact"
         for one, precise in zip(self.values, other.values, strict=True):
-            if one.dtype == precise.dtype or one.shape != precise.shape:
+            if one.shape != precise.shape:
                 return "uncertain"
-            if not tensor_relations.same(one.to(precise.dtype), precise):
+            fixed = one.dtype == precise.dtype and one.is_floating_point()
+            if fixed or not tensor_relations.same(one.to(precise.dtype), precise):
                 found = "relative"
         return found if found == "exact" or self.factors else "uncertain"
 
@@ -214,20 +216,37 @@ def outputs_left_open(
 def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     """Collect what the operators of call(inputs) round or decide on, in order."""
     collected: list[_Decision] = []
-    exact = factors = True
+    # by storage: whether only exact operators computed it, and whether only those and products did;
+    # a storage that none computed holds an input, or is written when its place is used again
+    computed: dict[int, tuple[bool, bool]] = {}
+
+    def status(values: Any) -> tuple[bool, bool]:
+        found = [computed.get(_storage(t), (True, True)) for t in tensors_of(values)]
+        return all(exact for exact, _ in found), all(factors for _, factors in found)
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        nonlocal exact, factors
         if positions := _deciding(name, args, kwargs):
+            exact, factors = status([args[position] for position in positions])
             values = [_some(args[position]) for position in positions]
             orders = name in decisions.CHOICES
             collected.append(_Decision(values, exact, factors, name in _SCALING, orders))
-        exact = exact and _keeps_exact(name)
-        factors = factors and (_keeps_exact(name) or name.strip("_") in _FACTORS)
         return args
 
-    _call_watched(call, inputs, at)
+    def after(name: str, args: Any, result: Any) -> None:
+        exact, factors = status(args)
+        exact &= _keeps_exact(name)
+        factors &= _keeps_exact(name) or name.strip("_") in _FACTORS
+        there = {_storage(t) for t in tensors_of(args)}
+        for storage in {_storage(t) for t in tensors_of(result)}:
+            before = computed.get(storage, (True, True)) if storage in there else (True, True)
+            computed[storage] = before[0] and exact, before[1] and factors
+
+    _call_watched(call, inputs, at, after)
     return collected
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _call_deciding(
@@ -291,7 +310,8 @@ def _move(
 
 
 def _keeps_exact(name: str) -> bool:
-    return operators.is_exact([f"aten.{name.strip('_') or name}"])
+    """Return whether an operator, or the one that it does in place, is exact."""
+    return any(operators.is_exact([f"aten.{each}"]) for each in (name, name.strip("_") or name))
 
 
 def _rounds(name: str, args: Sequence[Any]) -> bool:
@@ -302,8 +322,14 @@ def _is_rounding(name: str) -> bool:
     return name.strip("_") == "round" or name in _SCALING
 
 
-def _call_watched(call: Callable[[Any], Any], inputs: Any, at: _At) -> Any:
-    """Run call(inputs) with each operator's arguments replaced by those that `at` returns."""
+def _call_watched(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    at: _At,
+    after: Callable[[str, Any, Any], None] | None = None,
+) -> Any:
+    """Run call(inputs) with each operator's arguments replaced by those that `at` returns. after:
+    is told the name, all arguments and the result of each."""
     from .watching_mode import WatchingMode, full_name
 
     class RoundingMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
@@ -312,7 +338,10 @@ def _call_watched(call: Callable[[Any], Any], inputs: Any, at: _At) -> Any:
         ) -> Any:
             kwargs = kwargs or {}
             name = full_name(func).split(".")[1]
-            return self.run(func, at(name, args, kwargs), kwargs)
+            result = self.run(func, at(name, args, kwargs), kwargs)
+            if after is not None:
+                after(name, [*args, *kwargs.values()], result)
+            return result
 
     with RoundingMode():
         return call(inputs)

@@ -3,10 +3,12 @@ and copied outputs with their places."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...wire.device_memory import STEP
 from ...workers import call_form
 from ..correctness.distance import same_bits
 from ..errors import Interfered
@@ -16,15 +18,17 @@ if TYPE_CHECKING:
     import torch
 
 MOST_STEP = 1 << 40  # the largest stride in elements
+MARK = 8  # bytes of a mark in memory
 Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # (targets, sources) per launch
 
 
 @dataclass(frozen=True)
 class DevicePlace:
-    """The place of an output in a worker. number: in the burst. there: bytes of the worker's
-    memory. strides: in elements, None if contiguous."""
+    """The place of an output in a worker. number: in the burst. address: in the worker. there:
+    bytes of the worker's memory. strides: in elements, None if contiguous."""
 
     number: int
+    address: int
     there: torch.Tensor
     strides: list[int] | None
 
@@ -67,6 +71,33 @@ def copy(copies: Copies) -> None:
             places[0].copy_(sources[0])
         else:
             torch._foreach_copy_(places, sources)
+
+
+def share_memory(places: Sequence[DevicePlace]) -> bool:
+    """Return whether outputs that lie at different addresses are the same memory. A process may map
+    one allocation at several addresses, but where it maps them, offsets in a step of the driver's
+    granularity stay the same: so what lies at one offset of all outputs, that of a random byte, is
+    marked in each step, and written again as it was. While the worker is stopped."""
+    import torch
+
+    if not places:
+        return False
+    chosen = random.choice(places)
+    offset = (chosen.address + random.randrange(len(chosen.there))) // MARK * MARK
+    marked: dict[int, torch.Tensor] = {}  # by address, since one tensor may be several outputs
+    for place in places:
+        start = (offset - place.address) % STEP
+        for first in range(start, len(place.there) - MARK + 1, STEP):
+            marked[place.address + first] = place.there[first : first + MARK]
+    if len(marked) < 2:
+        return False
+    targets = list(marked.values())
+    before = [each.clone() for each in targets]
+    marks = torch.randint(256, (len(targets), MARK), dtype=torch.uint8, device=targets[0].device)
+    torch._foreach_copy_(targets, list(marks.unbind()))
+    same = not torch.equal(torch.stack(targets), marks)
+    torch._foreach_copy_(targets, before)
+    return same
 
 
 def check_place(entry: Any, leaf: dict[str, Any]) -> tuple[int, list[int] | None]:

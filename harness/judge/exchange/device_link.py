@@ -1,5 +1,5 @@
 """The judge's side of the memory shared with one worker on a device: a window in which inputs
-appear, and the worker's own allocations with its outputs, mapped read-only in the judge."""
+appear, and the worker's own allocations with its outputs, mapped in the judge."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class DeviceLink:
             at += allocation[1]
         if (first, last) not in self._mapped:
             try:
-                self._mapped[first, last] = device_memory.map_allocations(run, writable=False)
+                self._mapped[first, last] = device_memory.map_allocations(run, writable=True)
             except DeviceMemoryError as error:
                 raise Interfered(
                     f"device memory that it shares cannot be mapped: {error}"

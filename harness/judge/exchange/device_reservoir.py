@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..processes.worker import Worker
 from .case_pool import CasePool
-from .device_copies import DeviceCopy, DevicePlace
+from .device_copies import DeviceCopy, DevicePlace, share_memory
 from .device_slots import DeviceSlots
 from .output_reservoir import OutputReservoir, Selection
 
@@ -23,7 +23,7 @@ HELD_BYTES, MOST_EACH_BYTES = 64 << 20, 1 << 30
 class DeviceReservoir:
     """The reservoir of one worker, as long as its parameters stay the same. looks: whether outputs
     are checked; a baseline holds as many unchecked, so that both sides use memory alike. intact:
-    whether all outputs checked so far were unchanged."""
+    whether all outputs checked so far were unchanged, and each in memory of its own."""
 
     def __init__(self, pool: CasePool, *, looks: bool) -> None:
         self._holds = pool.held_bytes <= MOST_EACH_BYTES
@@ -43,6 +43,8 @@ class DeviceReservoir:
     def draw(self, slots: DeviceSlots, places: Sequence[DevicePlace], calls: int) -> None:
         """Select outputs to keep from a burst of `calls` calls. slots: the judge's copies. places:
         where the worker has the outputs."""
+        if self._looks:
+            self.intact &= not share_memory(places)
         self._next = selection = self._outputs.draw(range(calls)) if self._holds else None
         if selection is None:
             return
@@ -57,7 +59,8 @@ class DeviceReservoir:
 
 
 def forget(worker: Worker, seconds: float) -> None:
-    """Let a worker release all kept outputs. Raises what Worker.ask raises."""
+    """Let a worker release all kept outputs, and memory that nothing uses, such as what a search
+    for parameters has left. Raises what Worker.ask raises."""
     worker.ask("hold", seconds=seconds, place=0, calls=[])
 
 

@@ -318,7 +318,7 @@ class DeviceSlots(Slots):
                 continue
             source = link.bytes_at(address, leaf["nbytes"])
             copies.append((place, source))
-            self._places.append(DevicePlace(number, source, strides))
+            self._places.append(DevicePlace(number, address, source, strides))
             if strides is None:
                 continue
             # brought into order later, when no clock runs

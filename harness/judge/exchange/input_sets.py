@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...wire import buffers, dtypes, memory_files
+from ...wire import buffers, memory_files
 from ...wire.layouts import Layout
 from ...wire.nesting import tensors_of
 from ..correctness import ties, tolerance
 from ..correctness.distance import same_bits
+from . import known_outputs
 
 if TYPE_CHECKING:
     import torch
-
-# Draws that are compared for what they have in common, blocks of each output, and their bytes: what
-# a device writes at once (a sector).
-ALIKE_DRAWS, ALIKE_BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
-FEW_DRAWS = 5  # fewer do not tell which values are frequent
 
 
 class InputFile:
@@ -141,13 +136,15 @@ class Half:
     """The timed bursts under one state of the parameters; all bursts if the case has none. state:
     its seed. warm_set: inputs for unmeasured calls, with allowances where their outputs are
     checked. typical_sizes: of each output, over all sets; see tolerance. allowances: what the state
-    adds to those of plain and varied inputs, of each output; none if it adds nothing."""
+    adds to those of plain and varied inputs, of each output; none if it adds nothing. leaves: the
+    layouts of the outputs."""
 
     state: int
     groups: list[Group]
     warm_set: InputSet
     typical_sizes: list[tolerance.TypicalSize]
     allowances: Sequence[tolerance.Allowance] = ()
+    leaves: Sequence[dict[str, Any]] = ()
 
     def group(self, number: int) -> Group:
         """Return the sets of the burst `number`, cyclically."""
@@ -168,54 +165,11 @@ class Half:
 
     @cached_property
     def _known_bytes(self) -> tuple[int, int]:
-        """Return the bytes that equal the most frequent values and those that equal the most
-        similar draw, as medians over draws. Only whole blocks of BLOCK_BYTES count, since writing a
-        part of one takes as long; of large outputs, a sample of them."""
-        import torch
-
-        sets = [input_set for group in self.groups for input_set in group.sets]
-        draws = random.sample(sets, min(ALIKE_DRAWS, len(sets)))
-        if len(draws) < 2:
-            nbytes = sum(each.nbytes for each in draws[0].expected)
-            return nbytes, nbytes
-        usual = torch.zeros(len(draws), dtype=torch.float64)
-        pairs = torch.zeros(len(draws), len(draws), dtype=torch.float64)
-        for number, expected in enumerate(draws[0].expected):
-            if not expected.numel():
-                continue
-            length = min(expected.numel(), max(1, BLOCK_BYTES // expected.element_size()))
-            sample = torch.randint(expected.numel() // length, (ALIKE_BLOCKS,))
-            table = torch.stack(
-                [
-                    _comparable(each.expected[number])
-                    .flatten()[: expected.numel() // length * length]
-                    .view(-1, length)[sample.to(expected.device)]
-                    .cpu()
-                    for each in draws
-                ]
-            )
-            # of a few draws, every value is as frequent as another: what is often there is 0
-            few = len(draws) < FEW_DRAWS
-            most = torch.zeros_like(table[0]) if few else _most_frequent(table)
-            usual += (table == most).all(2).double().mean(1) * expected.nbytes
-            for draw, blocks in enumerate(table):
-                pairs[draw] += (table == blocks).all(2).double().mean(1) * expected.nbytes
-        return int(usual.median()), int(pairs.fill_diagonal_(0).amax(1).median())
-
-
-def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    return tensor.view(torch.uint8) if dtypes.is_float8(tensor) else dtypes.comparable(tensor)
-
-
-def _most_frequent(table: torch.Tensor) -> torch.Tensor:
-    """Return the most frequent value of each element over the first axis."""
-    import torch
-
-    if table.is_complex():
-        return torch.view_as_complex(torch.view_as_real(table).mode(0).values)
-    return (table.byte() if table.dtype == torch.bool else table).mode(0).values
+        draws = [input_set.expected for group in self.groups for input_set in group.sets]
+        limits = [
+            each.norm if each.rule == "rounding" else 0.0 for each in self.warm_set.allowances
+        ] or [0.0] * len(draws[0])
+        return known_outputs.known_bytes(draws, self.leaves or [{}] * len(draws[0]), limits)
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

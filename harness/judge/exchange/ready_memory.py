@@ -55,8 +55,12 @@ class ReadyMemory:
         self._edges = []
 
     def note(self, calls: Iterable[Sequence[OutputPlace]]) -> None:
-        """Outputs lie there."""
-        for place in (place for outputs in calls for place in outputs if place.size):
+        """Outputs lie there. Those with gaps are noted nowhere: the judge writes into no gap, so
+        other outputs may be ready there."""
+        places = [place for outputs in calls for place in outputs]
+        for place in (each for each in places if each.size == each.leaf["nbytes"]):
+            if not place.size:
+                continue
             first = bisect.bisect_left(self._edges, place.address)
             last = bisect.bisect_right(self._edges, place.address + place.size)
             # an edge inside of what is known already goes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +16,9 @@ OTHER = "other candidate"
 # take beyond measured ones: honest candidates that use threads took 0.5 to 0.65 of it in the
 # median, others up to 0.4.
 COLD_SHARE = 0.5
+# rounds of each half after which a process finds no new memory for its outputs: most of those seen
+# did in none after the third, some once until the eighth
+SETTLED_ROUNDS = 3
 # relative doubt about the gap: on an H200, transferring 160 MB took one honest process 200 us
 # longer than another, of about 40 ms
 GAP_NOISE = 0.03
@@ -27,6 +30,9 @@ ALONE_NOISE = 1.4
 # difference in memory between two processes of equal kernels, by heaps that were used once and
 # workspaces of libraries
 USUAL_BYTES = 256 << 20
+# The same by separate pools of a framework's allocator, such as one for each stream: 70 to 80 MiB
+# were seen on an H100, of which the calls of a burst share the rest.
+POOLS_BYTES = 64 << 20
 BUSY_SHARE = 0.1  # tolerated share of baseline bursts before which the device was not idle
 # on a CPU: a smaller excess of a call over its bill is time that the hypervisor took
 WAITING = 1.1
@@ -65,6 +71,8 @@ class Block:
     ready_bytes: list[float] = field(default_factory=list)
     """Of a call's outputs, by round: what may have been written before the call. See ReadyMemory
     and, for a device, Half.usual_bytes."""
+    unknown_bytes: list[float] = field(default_factory=list)
+    """Of a call's outputs, by round, on a CPU: all that lies where none lay before."""
     changed_at: int = 0
     """The number of rounds before the parameters changed, 0 if they did not."""
     switches: int = 0
@@ -96,26 +104,46 @@ class Block:
             else 0.0
         )
 
-    def concentrated_us(self, baseline: str) -> float:
-        """Return by how much the candidate's turns take longer on average than their median, beyond
-        the baseline's, in microseconds per call. The figure is a median: work that some turns do
-        for all, such as filling several outputs at once, is not in it. The unmeasured calls of the
-        turns are included."""
+    def hidden_us(self, baseline: str, us_per_byte: float) -> tuple[float, float]:
+        """Return by how much the candidate's turns took longer than its figure, beyond the
+        baseline's, in microseconds per call. The figure is the median of measured calls.
 
-        def excess_us(name: str, turns_us: Sequence[float]) -> float:
-            extra_ns = self.unmeasured_ns.get(name, ())
-            calls = self.warm + self.calls
-            whole = (
-                [us + ns / 1e3 / calls for us, ns in zip(turns_us, extra_ns, strict=True)]
-                if len(extra_ns) == len(turns_us)
-                else list(turns_us)
-            )
-            return fmean(whole) - statistics.median(whole)
+        The first number is for the median of turns: a turn is longer by its unmeasured calls and by
+        what lay ready, at us_per_byte. All of it is added turn by turn, since each may hide its
+        work in another way. The second one is for their mean, without what lay ready: work that a
+        few turns do for all is in no median.
+        """
+
+        def excesses_us(name: str, turns_us: Sequence[float]) -> tuple[float, float]:
+            extra_ns, calls = self.unmeasured_ns.get(name, ()), self.warm + self.calls
+            whole = [
+                us + (extra_ns[number] / 1e3 / calls if len(extra_ns) == len(turns_us) else 0.0)
+                for number, us in enumerate(turns_us)
+            ]
+            ready = [] if name or len(self.ready_bytes) != len(turns_us) else self._ready()
+            longer = [
+                us + us_per_byte * nbytes
+                for us, nbytes in itertools.zip_longest(whole, ready, fillvalue=0.0)
+            ]
+            figure = statistics.median(turns_us)
+            return statistics.median(longer) - figure, fmean(whole) - figure
 
         pairs = self.pairs.get(baseline, ())
         if not pairs:
-            return 0.0
-        return excess_us("", [us for _, us in pairs]) - excess_us(baseline, [us for us, _ in pairs])
+            return 0.0, 0.0
+        own = excesses_us("", [us for _, us in pairs])
+        usual = excesses_us(baseline, [us for us, _ in pairs])
+        return own[0] - usual[0], own[1] - usual[1]
+
+    def _ready(self) -> list[float]:
+        """Return what may have been ready of a call's outputs, by round: in the first part of each
+        half only what is known before the call, since heaps that settle give memory of their own as
+        well; later whatever lies where none lay before."""
+        ready = list(self.ready_bytes)
+        for first, end in ((0, self.changed_at), (self.changed_at, len(ready))):
+            for number in range(first + max(SETTLED_ROUNDS, (end - first) // 2), end):
+                ready[number] = max([ready[number], *self.unknown_bytes[number : number + 1]])
+        return ready
 
     @property
     def disturbances(self) -> tuple[Disturbance, ...]:
@@ -191,23 +219,22 @@ class CaseTimes:
         values = [getattr(block, figure).get(side) for block in self.blocks]
         return max((each for each in values if each is not None), default=None)
 
-    def prepared_share(self, baseline: str, nbytes: int) -> float:
-        """Return the share of measured calls, 0 to 1, whose outputs of `nbytes` could have been
-        prepared while nothing was timed, in the device memory that the candidate holds beyond the
-        baseline; the largest over its processes. This memory can be refilled before each half of
-        the rounds."""
-        share = 0.0
+    def early_bytes(self, baseline: str, kept_bytes: int) -> float:
+        """Return how much of its own device memory, beside outputs, a candidate may have written
+        for each call before the judge's word: what it holds beyond the baseline, the largest over
+        its processes. kept_bytes: of the parameters, of which it may keep a copy."""
+        early = 0.0
         for block in self.blocks:
-            device_bytes, rounds = block.device_bytes, len(block.pairs.get(baseline, ()))
-            more = (
-                device_bytes[""] - device_bytes[baseline]
-                if "" in device_bytes and baseline in device_bytes
-                else 0
-            )
-            if rounds and more > USUAL_BYTES:
-                calls = block.calls * math.ceil(rounds / 2)
-                share = max(share, min(1.0, more / (calls * max(1, nbytes))))
-        return share
+            held = block.device_bytes
+            if "" in held and baseline in held:
+                more = held[""] - held[baseline] - kept_bytes - POOLS_BYTES
+                early = max(early, more / block.calls)
+        return early
+
+    @property
+    def may_be_ready(self) -> bool:
+        """Whether outputs may have been there before in any round."""
+        return any(self.all("ready_bytes")) or any(self.all("unknown_bytes"))
 
     @property
     def ready_bytes(self) -> float:
@@ -244,17 +271,13 @@ class CaseTimes:
         )
 
     @property
-    def open_us(self) -> float:
+    def clock_open_us(self) -> float:
         """By how much a call may be longer than its figure without the judge's clock showing it. On
-        a CPU that clock gives the figure. A candidate could still save the evaluator's part of a
-        call inside its process, and gain what cold caches explain, or more if too few rounds show
-        it for the figure to include it. On a device the candidate's clock gives the figure; the
-        judge only knows the time of a whole burst with its inputs and outputs moved."""
+        a CPU that clock gives the figure, and a candidate could save the evaluator's part of a call
+        inside its process. On a device where the candidate's clock gives the figure, the judge only
+        knows the time of a whole burst with its inputs and outputs moved."""
         if self.nothing_us is not None:
-            unmeasured = [
-                block.unmeasured_us(statistics.difference, *block.pairs) for block in self.blocks
-            ]
-            return self.nothing_us[1] + max(self.cold_us, statistics.median(unmeasured))
+            return self.nothing_us[1]
         gaps = [
             (outer - inner) / block.calls / 1e3
             for block in self.blocks
@@ -262,18 +285,20 @@ class CaseTimes:
         ]
         return max(0.0, statistics.quantile(gaps, 0.25)) if gaps else 0.0
 
-    def concentrated_us(self, baseline: str, margin: float) -> float:
-        """Return the median over the processes of Block.concentrated_us; 0 where it is within the
-        margin. A busy machine raises it in some processes; a candidate has to do its work in
-        each."""
-        excess = [
-            block.concentrated_us(baseline) for block in self.blocks if baseline in block.pairs
-        ]
+    def hidden_us(self, baseline: str, margin: float, us_per_byte: float) -> float:
+        """Return by how much turns took longer than the figure shows, see Block.hidden_us, as a
+        median over the processes: by the median of turns, and at least what cold caches explain; by
+        their mean if it exceeds the margin. A busy machine raises it in some processes; a candidate
+        has to do its work in each."""
+        blocks = [block for block in self.blocks if baseline in block.pairs]
         candidate_us = [us for process in self.pairs(baseline) for _, us in process]
-        if not excess or not candidate_us:
-            return 0.0
-        found = statistics.median(excess)
-        return found if found > (margin - 1) * statistics.median(candidate_us) else 0.0
+        if not blocks or not candidate_us:
+            return self.cold_us
+        both = [block.hidden_us(baseline, us_per_byte) for block in blocks]
+        usual_us = statistics.median([usual for usual, _ in both])
+        average_us = statistics.median([average for _, average in both])
+        counted_us = (margin - 1) * statistics.median(candidate_us)
+        return max(self.cold_us, usual_us, average_us if average_us > counted_us else 0.0)
 
     @property
     def cold_us(self) -> float:

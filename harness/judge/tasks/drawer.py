@@ -225,7 +225,8 @@ class Drawer:
         families = timed_families(list(pool.family_allowances), count, revealing)
         later = bursts // 2 * candidates * pool.calls if changes else 0
         groups = self._draw_groups(pool, families[later:])
-        halves = [Half(0, groups, dense, input_sets.typical_sizes(groups))]
+        leaves = pool.outputs["leaves"]
+        halves = [Half(0, groups, dense, input_sets.typical_sizes(groups), leaves=leaves)]
         if changes:
             kind = pool.next_kind()
             limits = pool.state_allowances.get(kind, [])
@@ -238,7 +239,7 @@ class Drawer:
                 warm = input_sets.make_warm_set(
                     self._maker.make_group(pool, ["dense"]), limits or pool.allowances, usual
                 )
-            halves.append(Half(changed, groups, warm, usual, limits))
+            halves.append(Half(changed, groups, warm, usual, limits, leaves))
         return halves
 
     def _draw_groups(self, pool: CasePool, families: list[str]) -> list[Group]:

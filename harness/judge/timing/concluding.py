@@ -31,7 +31,6 @@ MERGED = (
     "figure is that of a single call"
 )
 DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
-FILLING_US = 2.0  # time of a small kernel that fills memory, in a queue of others (H100)
 Times = Mapping[str, CaseTimes]  # by case
 STATE_UNREAD = (
     "the reference's forward updates parameters or buffers, and those of the candidate are new "
@@ -77,10 +76,12 @@ def conclude(
         signals.append(Signal("suspect.implausible_speed", text))
     comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
-    spared_us = prepared_us(context, case_times, case.name, best)
-    signals += _doubts(case, comparison, open_us, spared_us, latency_us)
     if is_state_unread(case_times):
         signals.append(Signal("clock_open", f"case {case.name}: {STATE_UNREAD}"))
+    else:
+        turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
+        spared_us = hidden_us(context, case_times, case.name, best) - turns_us
+        signals += _doubts(case, comparison, open_us, spared_us, latency_us)
     concluded = replace(
         result,
         speedup=comparison.speedup,
@@ -130,8 +131,6 @@ def compare(
         process_us=family.PROCESS_US,
         open_us=left_open_us(context, times, case, baseline),
     )
-    if comparison.verdict == "faster" and is_state_unread(times[case]):
-        return replace(comparison, verdict="inconclusive")
     return comparison
 
 
@@ -147,28 +146,27 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
     earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
     return max(
         earlier,
-        case_times.open_us
-        + case_times.alone_open_us(baseline)
-        + case_times.concentrated_us(baseline, context.task.family.MARGIN)
-        + prepared_us(context, case_times, case, baseline),
+        case_times.clock_open_us
+        + hidden_us(context, case_times, case, baseline)
+        + case_times.alone_open_us(baseline),
     )
 
 
-def prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
-    """Return the time per call that a candidate may have saved by preparing outputs while nothing
-    was timed: on a device writing them, and the kernel for it in memory that only it holds, on a
-    CPU copying them."""
-    nbytes = context.task.pools[case].slot_bytes
-    share, ready_bytes = times.prepared_share(baseline, nbytes), times.ready_bytes
-    if not share and not ready_bytes:
-        return 0.0
-    ceilings = context.machine.ceilings_of(context.task.family)
-    written_us = 1e6 * nbytes / min(ceilings.write_bandwidth.values()) + FILLING_US
-    if context.task.family.SYNCHRONOUS:  # pages are mapped, or outputs copied
-        ready_us = 1e6 * 2 * ready_bytes / min(ceilings.bandwidth.values())
-    else:
-        ready_us = 1e6 * ready_bytes / min(ceilings.write_bandwidth.values())
-    return share * written_us + ready_us
+def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
+    """Return the time per call that a candidate may have spent where its figure does not show it:
+    on a CPU in other calls, or copying outputs beforehand; on a device writing them, or its other
+    memory, before the judge's word. All of the baseline's where nobody knows what was updated."""
+    family = context.task.family
+    if is_state_unread(times):
+        return medians(times)[baseline]
+    early_bytes = times.early_bytes(baseline, context.task.pools[case].state_bytes)
+    if not times.may_be_ready and not early_bytes:
+        return times.hidden_us(baseline, family.MARGIN, 0.0)
+    ceilings = context.machine.ceilings_of(family)
+    us_per_byte = 1e6 / min(ceilings.write_bandwidth.values())
+    if family.SYNCHRONOUS:  # pages are mapped, or outputs copied
+        us_per_byte = 1e6 * 2 / min(ceilings.bandwidth.values())
+    return times.hidden_us(baseline, family.MARGIN, us_per_byte) + us_per_byte * early_bytes
 
 
 def is_contended(context: StageContext, times: Times, case: str) -> bool:
@@ -345,10 +343,10 @@ def _doubts(
         f"leaves open whether a call takes up to {open_us:.1f} us more than {latency_us:.1f} us, "
         "so it is not called faster"
     )
-    if spared_us:
+    if spared_us > 0.05:
         text += (
-            f". {spared_us:.1f} us of it: outputs may have been prepared beforehand, in memory "
-            "that it does not use again"
+            f". {spared_us:.1f} us of it: outputs may have been prepared beforehand, or other "
+            "memory that it uses"
         )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 

@@ -17,7 +17,7 @@ from ..tasks.baseline_screening import Screening
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from . import blocks, paired
-from .concluding import prepared_us
+from .concluding import hidden_us
 
 ENOUGH_CORES = 4  # least number for a verdict: with fewer, the system's own work disturbs one
 
@@ -64,7 +64,7 @@ def _all_cores(
         processes,
         context.task.family.MARGIN,
         rng,
-        open_us=times.open_us + prepared_us(context, times, case.name, baseline),
+        open_us=times.clock_open_us + hidden_us(context, times, case.name, baseline),
     )
     return AllCores(
         len(cores),

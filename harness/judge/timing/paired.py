@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import random
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...types import Case
@@ -191,20 +191,15 @@ class _Rounds:
         self._block.changed_at = len(self._times_us[""])
         for name in names:
             with _blame(name):
-                burst_ns = sides.settle(name, self._storage[0], turn) * (
-                    1 + pool.warm_calls / pool.calls
-                )
-            if half is pool.halves[0]:
-                self._most = min(
-                    self._most, max(BURSTS, round(1e9 * MOST_SECONDS / max(burst_ns, 1)))
-                )
+                burst_ns = sides.settle(name, self._storage[0], turn)
+            if name or self._on_device:
+                self._limit_rounds(burst_ns)
         memory.look()
-        later_rounds = self._most // 2 if len(pool.halves) > 1 else 0
-        rounds = later_rounds if half.state else self._most - later_rounds
-        offset = self._rng.randrange(rounds)
-        look_rounds = self._rng.sample(range(rounds), min(LOOKS, rounds)) if self._on_device else ()
-        between = self._rng.randrange(rounds)
-        for number in range(rounds):
+        rounds = self._rounds_of(half)
+        offset, number = self._rng.randrange(rounds), 0
+        look_rounds: Sequence[int] = ()
+        between = 0 if rounds == 1 else -1
+        while number < rounds:
             self._rng.shuffle(names)
             if state is not None and number == between:
                 # for every side, so that each burst of the round has them
@@ -227,6 +222,15 @@ class _Rounds:
                     state.look_between(sides.calls_made[""])
             if number in look_rounds:
                 memory.look()  # memory prepared in one call may be released in another
+            number += 1
+            if number == 1 < rounds:
+                # not by the turns in which its heap settled, which nobody bills: who burns time in
+                # them would have few rounds
+                self._limit_rounds(self._times_us[""][-1] * 1e3 * pool.calls)
+                rounds = max(2, self._rounds_of(half))
+                between = self._rng.randrange(1, rounds)
+                if self._on_device:
+                    look_rounds = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
         # not between the rounds, since they would warm up one side's process
         for _ in range(min(rounds, sides.NULL_TURNS)):
             with _blame(self._baseline):
@@ -238,6 +242,17 @@ class _Rounds:
                     self._run_burst(name, group, turn).inside_ns / 1e3
                 )
         self._require_intact(self._sides.outputs_are_intact(""))
+
+    def _limit_rounds(self, burst_ns: float) -> None:
+        """Let a slow side have few rounds, if none of the second half has begun."""
+        if self._half is self._pool.halves[0]:
+            turn_ns = burst_ns * (1 + self._pool.warm_calls / self._pool.calls)
+            most = max(BURSTS, round(1e9 * MOST_SECONDS / max(turn_ns, 1)))
+            self._most = min(self._most, most)
+
+    def _rounds_of(self, half: Half) -> int:
+        later_rounds = self._most // 2 if len(self._pool.halves) > 1 else 0
+        return later_rounds if half.state else self._most - later_rounds
 
     def verify(self) -> None:
         """Verify the pending outputs."""
@@ -286,6 +301,7 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
         alike_bytes = min(found, half.alike_bytes * calls) if found else 0
         usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
         block.ready_bytes.append(max(alike_bytes, usual_bytes, ready.mapped) / calls)
+        block.unknown_bytes.append(found / calls)
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

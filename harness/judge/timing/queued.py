@@ -59,6 +59,7 @@ class Queued(Sides):
             # load now the kernels that are loaded at first use
             bursts.run(worker, slots, key, [self.warm_set], [0], self.seconds)
             self.note_calls(name, [self.warm_set])
+            device_reservoir.forget(worker, self.seconds)
             self._patience[name] = SETTLING_S
             # a new one for these parameters and this baseline
             reservoir = self._reservoirs[id(worker)] = DeviceReservoir(

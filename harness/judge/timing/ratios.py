@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
 from ..figures import case_times, statistics
 from ..stage_context import StageContext
-from .concluding import drift, is_state_unread, prepared_us
+from .concluding import drift, hidden_us, is_state_unread
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     comparison = statistics.compare(processes, margin, rng, process_us=process_us)
     low, high = map(math.log, comparison.interval)
     (first_hidden, both_us), (second_hidden, _) = (
-        _hidden_time(each, other, us, prepared_us(first.context, each, case.name, baseline), margin)
+        _hidden_time(first.context, case.name, each, other, us)
         for each, other, us in (
             (first_times, second_times, first_us),
             (second_times, first_times, second_us),
@@ -124,16 +124,15 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
 
 
 def _hidden_time(
+    context: StageContext,
+    case: str,
     times: case_times.CaseTimes,
     opponent: case_times.CaseTimes,
     processes: Sequence[Sequence[float]],
-    ready_us: float,
-    margin: float,
 ) -> tuple[float, float]:
     """Return by how much, on the log scale, a candidate's calls may be longer than its figure
     without the judge's clock or the other candidate's calls showing it; and the microseconds
-    excluded from this, the evaluator's own part of a call, which is the same for both.
-    ready_us: the time that outputs prepared beforehand may have saved. margin: of the device."""
+    excluded from this, the evaluator's own part of a call, which is the same for both."""
     paired_times = case_times.CaseTimes(
         [
             case_times.against(own_block, block)
@@ -141,11 +140,11 @@ def _hidden_time(
         ]
     )
     both_us = paired_times.nothing_us[1] if paired_times.nothing_us else 0.0
-    hidden_us = ready_us + paired_times.open_us - both_us
-    hidden_us += paired_times.alone_open_us(case_times.OTHER)
-    hidden_us += paired_times.concentrated_us(case_times.OTHER, margin)
+    open_us = paired_times.clock_open_us - both_us
+    open_us += hidden_us(context, paired_times, case, case_times.OTHER)
+    open_us += paired_times.alone_open_us(case_times.OTHER)
     return math.log1p(
-        hidden_us / statistics.median([us for process in processes for us in process])
+        open_us / statistics.median([us for process in processes for us in process])
     ), both_us
 
 

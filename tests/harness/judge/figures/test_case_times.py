@@ -141,8 +141,9 @@ def turns(
 
 
 def verdict(found: CaseTimes) -> str:
+    open_us = found.clock_open_us + found.hidden_us("eager", 1.02, 0.0)
     return statistics.compare(
-        found.confirmed_pairs("eager"), 1.02, random.Random(1), open_us=found.open_us
+        found.confirmed_pairs("eager"), 1.02, random.Random(1), open_us=open_us
     ).verdict
 
 
@@ -180,19 +181,20 @@ def holding(own: int, baseline: int, calls: int = 10) -> CaseTimes:
     return found
 
 
-def test_outputs_may_lie_ready_in_memory_that_the_baseline_does_not_hold() -> None:
+def test_memory_that_the_baseline_does_not_hold_may_be_written_before_the_word() -> None:
     mib, gib = 1 << 20, 1 << 30
-    # 4 rounds of 10 calls after each time without a clock
-    assert holding(3 * gib, gib).prepared_share("eager", 64 * mib) == pytest.approx(0.8)
-    assert holding(9 * gib, gib).prepared_share("eager", 64 * mib) == 1.0
-    assert holding(3 * gib, gib).prepared_share("compile", 64 * mib) == 0.0
+    held = holding(3 * gib, gib)
+    assert held.early_bytes("eager", 0) == (2 * gib - 64 * mib) / 10
+    # a copy of the parameters is no work of each call
+    assert held.early_bytes("eager", gib) == (gib - 64 * mib) / 10
+    assert held.early_bytes("compile", 0) == 0.0
 
 
-def test_processes_of_equal_kernels_hold_nothing_ready() -> None:
+def test_processes_of_equal_kernels_write_nothing_early() -> None:
     mib, gib = 1 << 20, 1 << 30
-    assert holding(gib + 200 * mib, gib).prepared_share("eager", mib) == 0.0
-    assert holding(gib, 3 * gib).prepared_share("eager", mib) == 0.0
-    assert times([1.0] * ROUNDS).prepared_share("eager", mib) == 0.0
+    assert holding(gib + 60 * mib, gib).early_bytes("eager", 0) == 0.0
+    assert holding(gib, 3 * gib).early_bytes("eager", 0) == 0.0
+    assert times([1.0] * ROUNDS).early_bytes("eager", 0) == 0.0
 
 
 @pytest.mark.parametrize(("ready_rounds", "ready_bytes"), [(0, 0.0), (8, 0.0), (9, 4.0), (24, 4.0)])
@@ -218,11 +220,32 @@ def test_work_that_some_turns_do_for_all_is_left_open() -> None:
             pairs, DeviceState(0), DeviceState(0), calls=1, warm=3, unmeasured_ns=unmeasured
         )
 
+    def hidden_us(*processes: Block) -> float:
+        return CaseTimes(list(processes)).hidden_us("eager", 1.02, 0.0)
+
     calm, batches = [50.0] * 12, [350.0, *[50.0] * 5] * 2
-    assert CaseTimes([process(batches)] * 3).concentrated_us("eager", 1.02) == pytest.approx(50)
+    assert hidden_us(*[process(batches)] * 3) == pytest.approx(50)
     # in an unmeasured call of one turn: 2.4 ms over twelve turns of four calls
-    hidden = CaseTimes([process(calm, 2.4e6)] * 3)
-    assert hidden.concentrated_us("eager", 1.02) == pytest.approx(50)
+    assert hidden_us(*[process(calm, 2.4e6)] * 3) == pytest.approx(50)
     # a busy machine disturbs some processes, and every process does its own work
-    assert CaseTimes([process(calm)] * 2 + [process(batches)]).concentrated_us("eager", 1.02) == 0
-    assert CaseTimes([process([51.0, *calm[1:]])] * 3).concentrated_us("eager", 1.02) == 0
+    assert hidden_us(process(calm), process(calm), process(batches)) == 0
+    assert hidden_us(*[process([51.0, *calm[1:]])] * 3) == 0
+
+
+def test_what_turns_hide_in_different_ways_is_added_turn_by_turn() -> None:
+    """Of calls of 100 us, 60 us are saved in three turns of four: in a third of all turns outputs
+    were ready, in five of twelve the unmeasured calls did the work. Neither shows in half of
+    them."""
+    ways = ["ready", "ahead", "ready", "ahead", "plain", "ahead"] * 2
+    block = Block(
+        {"eager": [(100.0, 100.0 if way == "plain" else 40.0) for way in ways]},
+        DeviceState(0),
+        DeviceState(0),
+        calls=1,
+        warm=1,
+        unmeasured_ns={"": [120e3 * (way == "ahead") for way in ways], "eager": [0.0] * 12},
+        ready_bytes=[6.0 * (way == "ready") for way in ways],
+    )
+    found = CaseTimes([block] * 3)
+    assert found.hidden_us("eager", 1.02, us_per_byte=10.0) == pytest.approx(60)
+    assert found.ready_bytes == 0.0

@@ -86,7 +86,7 @@ class Bench:
             ablating=False,
             task=SimpleNamespace(
                 pools=defaultdict(
-                    lambda: SimpleNamespace(predictable=[], sampled_alike=[], slot_bytes=64)
+                    lambda: SimpleNamespace(predictable=[], sampled_alike=[], state_bytes=0)
                 ),
                 family=cpu,
                 crowds_memory=False,
