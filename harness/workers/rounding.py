@@ -65,13 +65,15 @@ small beside each of them (products), or with errors that are small beside their
 class _Decision:
     """What an operator rounds or decides on. exact: only exact operators computed it from inputs.
     factors: only those and products. divided: it is divided before it is rounded. orders: it
-    returns places of its values in order."""
+    returns places of its values in order. read: a number that the reference has read of computed
+    values may enter."""
 
     values: Sequence[Any]
     exact: bool
     factors: bool
     divided: bool
     orders: bool
+    read: bool = False
 
     def certainty(self, other: _Decision) -> Certainty:
         """Return how certain the values are. other: the same decision in high precision.
@@ -80,7 +82,7 @@ class _Decision:
         values that is zero has no error. Values in order that are equal may be put in any order
         even where they have no error, unless they are inputs."""
 
-        if self.divided:
+        if self.divided or self.read:
             return "uncertain"
         if self.exact:
             return "exact"
@@ -218,10 +220,11 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     collected: list[_Decision] = []
     # by storage: whether only exact operators computed it, and whether only those and products did;
     # a storage that none computed holds an input, or is written when its place is used again
-    computed: dict[int, tuple[bool, bool]] = {}
+    computed: dict[int, tuple[bool, bool]] = {0: (False, False)}
+    numbers = (True, True)  # the same of those that the reference has read, and may use anywhere
 
     def status(values: Any) -> tuple[bool, bool]:
-        found = [computed.get(_storage(t), (True, True)) for t in tensors_of(values)]
+        found = [numbers, *(computed.get(_storage(t), (True, True)) for t in tensors_of(values))]
         return all(exact for exact, _ in found), all(factors for _, factors in found)
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
@@ -229,11 +232,15 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
             exact, factors = status([args[position] for position in positions])
             values = [_some(args[position]) for position in positions]
             orders = name in decisions.CHOICES
-            collected.append(_Decision(values, exact, factors, name in _SCALING, orders))
+            scales, read = name in _SCALING, not numbers[0]
+            collected.append(_Decision(values, exact, factors, scales, orders, read))
         return args
 
     def after(name: str, args: Any, result: Any) -> None:
+        nonlocal numbers
         exact, factors = status(args)
+        if name == "_local_scalar_dense":
+            numbers = exact, factors
         exact &= _keeps_exact(name)
         factors &= _keeps_exact(name) or name.strip("_") in _FACTORS
         there = {_storage(t) for t in tensors_of(args)}
@@ -246,7 +253,11 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
 
 
 def _storage(tensor: Any) -> int:
-    return int(tensor.untyped_storage()._cdata)
+    """Return a number for the storage of a tensor, 0 if it has none (sparse tensors)."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return 0
 
 
 def _call_deciding(

@@ -24,8 +24,8 @@ def errors(
 ) -> list[list[float]]:
     """Return for each sample, and there for each output, the error of call(precise) on that sample
     of the inputs, relative to the norm of the expected output: first with one of eight neighbours,
-    then with one of two, along the last axis, the first and the second. Fewer samples if the
-    reference does not accept one."""
+    then with one of two, along the last axis, the first and the second. Nothing for a sample that
+    the reference does not accept."""
     samples: list[Callable[[Any], Any]] = [
         _first_of_eight,
         _second_of_two,
@@ -33,15 +33,20 @@ def errors(
     ]
     if any(t.dim() > 2 for t in tensors_of(precise)):
         samples.append(partial(_first_of_two, axis=1))
-    found: list[list[float]] = []
+    return [_errors(call, precise, expected, sample) for sample in samples]
+
+
+def _errors(
+    call: Callable[[Any], list[Any]],
+    precise: Any,
+    expected: Sequence[Any],
+    sample: Callable[[Any], Any],
+) -> list[float]:
     try:
-        for sample in samples:
-            given = replace_tensors(precise, [sample(t) for t in tensors_of(precise)])
-            both = zip(call(given), expected, strict=True)
-            found.append([_distance(one, other) for one, other in both])
+        given = replace_tensors(precise, [sample(t) for t in tensors_of(precise)])
+        return [_distance(one, other) for one, other in zip(call(given), expected, strict=True)]
     except Exception:  # whatever a task raises: it accepts the inputs themselves
-        return found
-    return found
+        return []
 
 
 def _first_of_eight(tensor: Any) -> Any:

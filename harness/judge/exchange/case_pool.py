@@ -70,9 +70,9 @@ class CasePool:
     state_allowances: dict[Kind, list[tolerance.Allowance]] = field(default_factory=dict)
     # by family, whether a sample of its inputs is noticed, see input_families.reveals_a_sample
     reveals: dict[str, bool] = field(default_factory=dict)
-    # by sample of one of two neighbours, and there by output, the largest error in any family of
-    # timed sets, as a multiple of the limit
-    sampled_errors: list[list[float]] = field(default_factory=list)
+    # by number of a sample of one of two neighbours, and there by output, the largest error in any
+    # family of timed sets, as a multiple of the limit
+    sampled_errors: dict[int, list[float]] = field(default_factory=dict)
     coming_kinds: list[Kind] = field(default_factory=list)  # see next_kind
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)
@@ -196,12 +196,13 @@ class CasePool:
 
     @property
     def sampled_alike(self) -> list[int]:
-        """The outputs that come out within the limits in all timed families where only half of the
-        inputs are read. A sample without any error does not count: the reference reads no more."""
+        """The outputs that may come out within the limits in all timed families where only half of
+        the inputs are read. A sample without any error does not count: the reference reads no
+        more."""
         return [
             number
             for number in self.combining
-            if any(0 < errors[number] <= NOTICED_LATER for errors in self.sampled_errors)
+            if any(0 < errors[number] <= NOTICED_LATER for errors in self.sampled_errors.values())
         ]
 
     @property

@@ -43,8 +43,6 @@ class DeviceReservoir:
     def draw(self, slots: DeviceSlots, places: Sequence[DevicePlace], calls: int) -> None:
         """Select outputs to keep from a burst of `calls` calls. slots: the judge's copies. places:
         where the worker has the outputs."""
-        if self._looks:
-            self.intact &= not share_memory(places)
         self._next = selection = self._outputs.draw(range(calls)) if self._holds else None
         if selection is None:
             return
@@ -52,6 +50,12 @@ class DeviceReservoir:
             slots.copies(places, call) if self._looks else [] for call in sorted(selection.calls)
         ]
         self.intact &= all(map(_are_intact, self._outputs.put(selection, copies)))
+
+    def look(self, places: Sequence[DevicePlace]) -> None:
+        """Check that the outputs of a burst are in memory of their own, while the worker is
+        stopped."""
+        if self._looks:
+            self.intact &= not share_memory(places)
 
     def compare_all(self) -> None:
         """Check all outputs that are held now."""

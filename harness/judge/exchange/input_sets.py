@@ -150,26 +150,26 @@ class Half:
         """Return the sets of the burst `number`, cyclically."""
         return self.groups[number % len(self.groups)]
 
-    @property
+    @cached_property
     def usual_bytes(self) -> int:
         """Of one call's outputs, how many bytes have the values that are there in most draws, such
         as zeros: whoever knows the parameters can write these before the inputs, and only the
         others in the call. All of them if there is one draw."""
-        return self._known_bytes[0]
+        return self._draws.usual_bytes()
 
-    @property
+    @cached_property
     def alike_bytes(self) -> int:
         """The same where whole outputs can be ready for each of a few kinds of inputs, so that the
         draw that is most like it counts as well."""
-        return max(self._known_bytes)
+        return max(self.usual_bytes, self._draws.alike_bytes())
 
-    @cached_property
-    def _known_bytes(self) -> tuple[int, int]:
-        draws = [input_set.expected for group in self.groups for input_set in group.sets]
+    @property
+    def _draws(self) -> known_outputs.Draws:
+        outputs = [input_set.expected for group in self.groups for input_set in group.sets]
         limits = [
             each.norm if each.rule == "rounding" else 0.0 for each in self.warm_set.allowances
-        ] or [0.0] * len(draws[0])
-        return known_outputs.known_bytes(draws, self.leaves or [{}] * len(draws[0]), limits)
+        ] or [0.0] * len(outputs[0])
+        return known_outputs.Draws(outputs, self.leaves or [{}] * len(outputs[0]), limits)
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

@@ -8,7 +8,8 @@ the output count as equal, since writing one of them for all would pass.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...wire import dtypes
@@ -20,41 +21,59 @@ if TYPE_CHECKING:
 # at once (a sector). Only whole blocks count, since writing a part of one takes as long.
 DRAWS, BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
 # Draws that are compared in pairs, in fewer blocks: there may be many kinds of outputs.
-PAIRED_DRAWS, PAIRED_BLOCKS = 192, 1 << 8
+PAIRED_DRAWS, PAIRED_BLOCKS = 192, 1 << 7
 FEW_DRAWS = 5  # fewer do not tell which values are frequent
 
 
-def known_bytes(
-    draws: Sequence[Sequence[torch.Tensor]],
-    leaves: Sequence[dict[str, Any]],
-    limits: Sequence[float],
-) -> tuple[int, int]:
-    """Return how many bytes of one call's outputs have the values that are usual, and how many are
-    as in the draw that is most like it: medians over the draws, of large outputs by a sample.
+@dataclass(frozen=True)
+class Draws:
+    """Outputs of several draws. outputs: of each draw. leaves: their layouts; of strides that are
+    the reference's, and of contiguous ones, those count in which more is known. limits: by output,
+    the relative error within which values count as equal."""
 
-    draws: of the outputs. leaves: their layouts; of strides that are the reference's, and of
-    contiguous ones, those count in which more is known. limits: by output, the relative error
-    within which values count as equal.
-    """
-    import torch
+    outputs: Sequence[Sequence[torch.Tensor]]
+    leaves: Sequence[dict[str, Any]]
+    limits: Sequence[float]
 
-    draws = random.sample(list(draws), min(PAIRED_DRAWS, len(draws)))
-    if len(draws) < 2:
-        nbytes = sum(each.nbytes for each in draws[0])
-        return nbytes, nbytes
-    usual = torch.zeros(min(DRAWS, len(draws)), dtype=torch.float64)
-    pairs = torch.zeros(len(draws), len(draws), dtype=torch.float64)
-    for number, (leaf, limit) in enumerate(zip(leaves, limits, strict=True)):
-        first = draws[0][number]
-        if not first.numel():
-            continue
+    def usual_bytes(self) -> int:
+        """Return how many bytes of one call's outputs have the values that are usual: the median
+        over the draws, of large outputs by a sample."""
+        shares = self._shares(DRAWS, _usual_shares)
+        return self._whole if shares is None else int(shares.median())
+
+    def alike_bytes(self) -> int:
+        """Return how many are as in the draw that is most like it."""
+        shares = self._shares(PAIRED_DRAWS, _paired_shares)
+        return self._whole if shares is None else int(shares.fill_diagonal_(0).amax(1).median())
+
+    @property
+    def _whole(self) -> int:
+        """The bytes of one draw: nobody knows what another one has."""
+        return sum(each.nbytes for each in self.outputs[0])
+
+    def _shares(
+        self, most: int, compare: Callable[[Sequence[torch.Tensor], float], torch.Tensor]
+    ) -> torch.Tensor | None:
+        """Add up what `compare` finds in each output of so many draws, in bytes; None for one
+        draw."""
+        import torch
+
+        draws = random.sample(list(self.outputs), min(most, len(self.outputs)))
+        if len(draws) < 2:
+            return None
         found = [
-            _shares([each[number].permute(order) for each in draws], limit)
-            for order in _orders(leaf, first.dim())
+            torch.stack(
+                [
+                    compare([each[number].permute(order) for each in draws], limit)
+                    for order in _orders(leaf, draws[0][number].dim())
+                ]
+            ).amax(0)
+            * draws[0][number].nbytes
+            for number, (leaf, limit) in enumerate(zip(self.leaves, self.limits, strict=True))
+            if draws[0][number].numel()
         ]
-        usual += torch.stack([share for share, _ in found]).amax(0) * first.nbytes
-        pairs += torch.stack([shares for _, shares in found]).amax(0) * first.nbytes
-    return int(usual.median()), int(pairs.fill_diagonal_(0).amax(1).median())
+        size = torch.Size((len(draws),) * (1 + (compare is _paired_shares)))
+        return torch.stack([torch.zeros(size, dtype=torch.float64), *found]).sum(0)
 
 
 def _orders(leaf: dict[str, Any], axes: int) -> list[list[int]]:
@@ -67,30 +86,34 @@ def _orders(leaf: dict[str, Any], axes: int) -> list[list[int]]:
     return [plain] if own == plain else [plain, own]
 
 
-def _shares(draws: Sequence[torch.Tensor], limit: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the share of blocks with usual values, by draw, and that of blocks that are alike, by
-    pair of draws."""
+def _usual_shares(draws: Sequence[torch.Tensor], limit: float) -> torch.Tensor:
+    """Return by draw the share of blocks with usual values."""
     import torch
 
-    table = _blocks(draws[:DRAWS], BLOCKS)
+    table = _blocks(draws, BLOCKS, limit)
     # of a few draws, every value is as frequent as another: what is often there is 0
     usual = [torch.zeros_like(table[0])]
     if len(table) >= FEW_DRAWS:
         usual = [_most_frequent(table), *([_middle(table)] if limit else [])]
-    shares = torch.stack([_alike(table, each, limit).double().mean(1) for each in usual]).amax(0)
-    table = _blocks(draws, PAIRED_BLOCKS)
-    pairs = torch.stack([_alike(table, blocks, limit).double().mean(1) for blocks in table])
-    return shares, pairs
+    return torch.stack([_alike(table, each, limit) for each in usual]).amax(0)
 
 
-def _blocks(draws: Sequence[torch.Tensor], count: int) -> torch.Tensor:
+def _paired_shares(draws: Sequence[torch.Tensor], limit: float) -> torch.Tensor:
+    """Return by pair of draws the share of blocks that are alike."""
+    import torch
+
+    table = _blocks(draws, PAIRED_BLOCKS, limit)
+    return torch.stack([_alike(table, blocks, limit) for blocks in table])
+
+
+def _blocks(draws: Sequence[torch.Tensor], count: int, limit: float) -> torch.Tensor:
     """Return so many blocks of each draw, at the same random places."""
     import torch
 
     elements = draws[0].numel()
     length = min(elements, max(1, BLOCK_BYTES // draws[0].element_size()))
     sample = torch.randint(elements // length, (count,)).to(draws[0].device)
-    return torch.stack(
+    table = torch.stack(
         [
             _comparable(each)
             .flatten()[: elements // length * length]
@@ -99,27 +122,22 @@ def _blocks(draws: Sequence[torch.Tensor], count: int) -> torch.Tensor:
             for each in draws
         ]
     )
+    if not limit:
+        return table
+    return table.to(torch.complex64 if table.is_complex() else torch.float32)
 
 
 def _alike(table: torch.Tensor, blocks: torch.Tensor, limit: float) -> torch.Tensor:
-    """Return for each draw which blocks are as these."""
-    if not limit:
-        return (table == blocks).all(2)
-    import torch
-
-    wide = torch.complex128 if table.is_complex() else torch.float64
-    away = (table.to(wide) - blocks.to(wide)).abs()
-    return (table == blocks).all(2) | (away <= limit * blocks.to(wide).abs()).all(2)
+    """Return for each draw the share of its blocks that are as these."""
+    equal = table == blocks
+    if limit:
+        equal |= (table - blocks).abs() <= limit * blocks.abs()
+    return equal.all(2).double().mean(1)
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    return (
-        tensor.contiguous().view(torch.uint8)
-        if dtypes.is_float8(tensor)
-        else dtypes.comparable(tensor)
-    )
+    numbers: torch.Tensor = dtypes.comparable(tensor.contiguous())
+    return numbers
 
 
 def _most_frequent(table: torch.Tensor) -> torch.Tensor:

@@ -58,7 +58,7 @@ class ReadyMemory:
         """Outputs lie there. Those with gaps are noted nowhere: the judge writes into no gap, so
         other outputs may be ready there."""
         places = [place for outputs in calls for place in outputs]
-        for place in (each for each in places if each.size == each.leaf["nbytes"]):
+        for place in (each for each in places if each.size <= each.leaf["nbytes"]):
             if not place.size:
                 continue
             first = bisect.bisect_left(self._edges, place.address)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
@@ -16,9 +15,9 @@ OTHER = "other candidate"
 # take beyond measured ones: honest candidates that use threads took 0.5 to 0.65 of it in the
 # median, others up to 0.4.
 COLD_SHARE = 0.5
-# rounds of each half after which a process finds no new memory for its outputs: most of those seen
-# did in none after the third, some once until the eighth
-SETTLED_ROUNDS = 3
+# Rounds from the middle of each half on that tell what a settled heap does. Of 15 and 32 rounds,
+# honest processes found new memory in the first eight, and in few later ones; of four, in all.
+LEAST_LATER = 8
 # relative doubt about the gap: on an H200, transferring 160 MB took one honest process 200 us
 # longer than another, of about 40 ms
 GAP_NOISE = 0.03
@@ -90,19 +89,15 @@ class Block:
     device_bytes: dict[str, int] = field(default_factory=dict)
     """The same for a device's memory, where the driver reports it."""
 
-    def unmeasured_us(
-        self, difference: Callable[[Sequence[float], Sequence[float]], float], *baselines: str
-    ) -> float:
+    def unmeasured_us(self, baseline: str) -> float:
         """Return the time of the candidate's unmeasured calls beyond measured ones that exceeds the
-        baselines', in microseconds per call of a turn; 0 on a device. Spread over all calls of a
-        turn, it makes a measured call their average. difference: compares the two sides'
-        rounds."""
-        others = [ns for name in baselines for ns in self.unmeasured_ns.get(name, ())]
-        return (
-            difference(self.unmeasured_ns[""], others) / 1e3 / (self.warm + self.calls)
-            if others
-            else 0.0
-        )
+        baseline's, in microseconds per call of a turn, with 97.5 % confidence; 0 on a device.
+        Spread over all calls of a turn, it makes a measured call their average."""
+        others = self.unmeasured_ns.get(baseline, ())
+        if not others:
+            return 0.0
+        least_ns = statistics.least_difference(self.unmeasured_ns[""], others)
+        return least_ns / 1e3 / (self.warm + self.calls)
 
     def hidden_us(self, baseline: str, us_per_byte: float) -> tuple[float, float]:
         """Return by how much the candidate's turns took longer than its figure, beyond the
@@ -110,40 +105,38 @@ class Block:
 
         The first number is for the median of turns: a turn is longer by its unmeasured calls and by
         what lay ready, at us_per_byte. All of it is added turn by turn, since each may hide its
-        work in another way. The second one is for their mean, without what lay ready: work that a
+        work in another way. The later turns of each half count on their own as well: by then heaps
+        that settle give no memory of their own, so whatever lies where none lay before may have
+        been ready. The second number is for the mean of turns, without what lay ready: work that a
         few turns do for all is in no median.
         """
-
-        def excesses_us(name: str, turns_us: Sequence[float]) -> tuple[float, float]:
-            extra_ns, calls = self.unmeasured_ns.get(name, ()), self.warm + self.calls
-            whole = [
-                us + (extra_ns[number] / 1e3 / calls if len(extra_ns) == len(turns_us) else 0.0)
-                for number, us in enumerate(turns_us)
-            ]
-            ready = [] if name or len(self.ready_bytes) != len(turns_us) else self._ready()
-            longer = [
-                us + us_per_byte * nbytes
-                for us, nbytes in itertools.zip_longest(whole, ready, fillvalue=0.0)
-            ]
-            figure = statistics.median(turns_us)
-            return statistics.median(longer) - figure, fmean(whole) - figure
-
         pairs = self.pairs.get(baseline, ())
         if not pairs:
             return 0.0, 0.0
-        own = excesses_us("", [us for _, us in pairs])
-        usual = excesses_us(baseline, [us for us, _ in pairs])
-        return own[0] - usual[0], own[1] - usual[1]
+        own_us, usual_us = [us for _, us in pairs], [us for us, _ in pairs]
+        own, usual = self._whole_us("", own_us), self._whole_us(baseline, usual_us)
+        figure, usual_figure = statistics.median(own_us), statistics.median(usual_us)
+        ready = self.ready_bytes if len(self.ready_bytes) == len(own) else [0.0] * len(own)
+        longer = [us + us_per_byte * nbytes for us, nbytes in zip(own, ready, strict=True)]
+        hidden = statistics.median(longer) - figure
+        later = self._later_rounds(len(own))
+        if len(later) >= LEAST_LATER and len(self.unknown_bytes) == len(own):
+            unknown = [own[n] + us_per_byte * max(ready[n], self.unknown_bytes[n]) for n in later]
+            hidden = max(hidden, statistics.median(unknown) - figure)
+        beyond = statistics.median(usual) - usual_figure
+        return hidden - beyond, fmean(own) - figure - (fmean(usual) - usual_figure)
 
-    def _ready(self) -> list[float]:
-        """Return what may have been ready of a call's outputs, by round: in the first part of each
-        half only what is known before the call, since heaps that settle give memory of their own as
-        well; later whatever lies where none lay before."""
-        ready = list(self.ready_bytes)
-        for first, end in ((0, self.changed_at), (self.changed_at, len(ready))):
-            for number in range(first + max(SETTLED_ROUNDS, (end - first) // 2), end):
-                ready[number] = max([ready[number], *self.unknown_bytes[number : number + 1]])
-        return ready
+    def _whole_us(self, name: str, turns_us: Sequence[float]) -> list[float]:
+        """Return the time of each turn of a side with its unmeasured calls, per call."""
+        extra_ns, calls = self.unmeasured_ns.get(name, ()), self.warm + self.calls
+        if len(extra_ns) != len(turns_us):
+            return list(turns_us)
+        return [us + ns / 1e3 / calls for us, ns in zip(turns_us, extra_ns, strict=True)]
+
+    def _later_rounds(self, rounds: int) -> list[int]:
+        """Return the rounds from the middle of each half on."""
+        halves = ((0, self.changed_at), (self.changed_at, rounds))
+        return [n for first, end in halves for n in range(first + -(-(end - first) // 2), end)]
 
     @property
     def disturbances(self) -> tuple[Disturbance, ...]:
@@ -394,9 +387,7 @@ class CaseTimes:
         shorten a quarter. All rounds together would overstate the confidence, since the rounds of
         one process are not independent."""
         unmeasured = [
-            block.unmeasured_us(statistics.least_difference, baseline)
-            for block in self.blocks
-            if baseline in block.pairs
+            block.unmeasured_us(baseline) for block in self.blocks if baseline in block.pairs
         ]
         call_us = statistics.median([c for process in self.pairs(baseline) for _, c in process])
         return 1 + max(0.0, statistics.median(unmeasured) - self.cold_us) / call_us

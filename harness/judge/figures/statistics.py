@@ -10,7 +10,7 @@ from statistics import fmean, median, variance
 
 from ...types import Verdict
 
-__all__ = ["Comparison", "compare", "difference", "least_difference", "median", "quantile"]
+__all__ = ["Comparison", "compare", "least_difference", "median", "quantile"]
 
 RESAMPLES = 800
 MIN_PROCESSES = 3
@@ -88,11 +88,6 @@ def compare(
 def quantile(values: Sequence[float], share: float) -> float:
     """Return the value below which that share of the values lies."""
     return sorted(values)[int(share * (len(values) - 1))]
-
-
-def difference(larger: Sequence[float], smaller: Sequence[float]) -> float:
-    """Return the difference of the medians."""
-    return float(median(larger) - median(smaller))
 
 
 def least_difference(

@@ -148,8 +148,10 @@ class Drawer:
                     limits = family_allowances(pool, input_set)
                     pool.family_allowances[family] = limits
                     note_samples(pool, input_set.sampled[1:], limits)
-                    if input_set.sampled:
-                        pool.reveals[family] = reveals_a_sample(input_set.sampled[0], limits)
+                    if input_set.sampled and input_set.sampled[0]:
+                        pool.reveals[family] = reveals_a_sample(
+                            input_set.sampled[0], limits, pool.combining
+                        )
         # two sets are needed to detect a candidate that returns one set's outputs for another
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))

@@ -96,12 +96,15 @@ def objection(pool: CasePool, input_set: InputSet) -> str:
     return ""
 
 
-def reveals_a_sample(errors: Sequence[float], allowances: Sequence[tolerance.Allowance]) -> bool:
+def reveals_a_sample(
+    errors: Sequence[float], allowances: Sequence[tolerance.Allowance], outputs: Collection[int]
+) -> bool:
     """Return whether a candidate that reads one of several neighbours for all of them exceeds the
-    limits. errors: of each output, see workers.sampled_results."""
+    limits in one of these outputs. errors: of each output, see workers.sampled_results."""
     return any(
         allowance.rule != "open" and error > NOTICED * allowance.norm
-        for error, allowance in zip(errors, allowances, strict=True)
+        for number, (error, allowance) in enumerate(zip(errors, allowances, strict=True))
+        if number in outputs
     )
 
 
@@ -109,18 +112,17 @@ def note_samples(
     pool: CasePool, samples: Sequence[Sequence[float]], allowances: Sequence[tolerance.Allowance]
 ) -> None:
     """Note what samples of one of two neighbours are off by on a set of a timed family; see
-    CasePool.sampled_errors."""
+    CasePool.sampled_errors. Those that the reference refuses are empty."""
     limits = [math.inf if each.rule == "open" else each.norm for each in allowances]
     for number, errors in enumerate(samples):
+        if not errors:
+            continue
         found = [
             error / limit if limit else (math.inf if error else 0.0)
             for error, limit in zip(errors, limits, strict=True)
         ]
-        if number < len(pool.sampled_errors):
-            found = list(map(max, found, pool.sampled_errors[number]))
-            pool.sampled_errors[number] = found
-        else:
-            pool.sampled_errors.append(found)
+        before = pool.sampled_errors.get(number, found)
+        pool.sampled_errors[number] = list(map(max, found, before))
 
 
 def timed_families(usable: Sequence[str], count: int, revealing: Collection[str] = ()) -> list[str]:

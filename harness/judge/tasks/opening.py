@@ -112,9 +112,9 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
     for name, pool in handle.pools.items():
         if numbers := pool.sampled_alike:
             handle.notes.append(
-                f"case {name!r}: output {numbers[0]} is right within its tolerance for a kernel "
-                "that reads half of the inputs, whatever they are, so no kernel is called faster; "
-                "have the task return it in float32, or by row"
+                f"case {name!r}: output {numbers[0]} may be right within its tolerance for a "
+                "kernel that reads half of the inputs, whatever they are, so none is called "
+                "faster; have the task return it in float32, or by row"
             )
     graph, untraced = handle.drawer.graph(first)
     if untraced:

@@ -29,7 +29,6 @@ from ..processes.freezing import HeldProcesses, Turn, aside, is_gone, turns
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
-from ..tasks.timing_plan import BURSTS
 from . import blocks, paired, timed_outputs, timed_state
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne
@@ -215,17 +214,22 @@ class _CaseRounds:
         self._half, pool, order = half, self._pool, list(self._names)
         for name in self._names:
             with self._blame(name):
-                burst_ns = self._sides.settle(name, self._scratch, turn) * (
-                    1 + pool.warm_calls / pool.calls
-                )
-            if half is pool.halves[0]:
-                self._most = min(
-                    self._most, max(BURSTS, round(1e9 * paired.MOST_SECONDS / max(burst_ns, 1)))
-                )
-        later = self._most // 2 if len(pool.halves) > 1 else 0
-        rounds = later if half.state else self._most - later
-        offset, between = self._rng.randrange(rounds), self._rng.randrange(rounds)
-        for number in range(rounds):
+                burst_ns = self._sides.settle(name, self._scratch, turn)
+            if name == self._baseline and half is pool.halves[0]:
+                self._most = min(self._most, paired.most_rounds(burst_ns, pool))
+        for name, block in self._blocks.items():
+            block.changed_at = len(self._by_name[name].round_us)
+        rounds, number = self._rounds_of(half), 0
+        offset, between = self._rng.randrange(rounds), 0 if rounds == 1 else -1
+        while number < rounds:
+            if number == 1:
+                # not by the turns in which heaps settled, as in `paired`
+                if half is pool.halves[0]:
+                    slowest_us = max(side.round_us[-1] for side in self._candidates)
+                    most = paired.most_rounds(1e3 * slowest_us * pool.calls, pool)
+                    self._most = min(self._most, most)
+                rounds = max(2, self._rounds_of(half))
+                between = self._rng.randrange(1, rounds)
             self._rng.shuffle(order)
             for name in order:
                 state = self._states.get(name) if number == between else None
@@ -237,6 +241,7 @@ class _CaseRounds:
                 self._note(name, self._time_burst(name, group, turn))
                 if state is not None:
                     state.look_between(self._sides.calls_made[name])
+            number += 1
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             with self._blame(self._baseline):
                 nothing = self._sides.time_empty_calls(turn)
@@ -256,6 +261,10 @@ class _CaseRounds:
                 timed_outputs.raise_if_changed(
                     self._case.name, self._sides.outputs_are_intact(side.name)
                 )
+
+    def _rounds_of(self, half: Half) -> int:
+        later_rounds = self._most // 2 if len(self._pool.halves) > 1 else 0
+        return later_rounds if half.state else self._most - later_rounds
 
     def _pick_group(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """Return the sets of a side in a round. Candidates get different ones, since candidates of
@@ -296,7 +305,14 @@ class _CaseRounds:
                 )
             if name == self._baseline:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-            paired.note(block, result, pool.calls, self._half, candidate=name == side_name)
+            paired.note(
+                block,
+                result,
+                pool.calls,
+                self._half,
+                pool.slot_bytes,
+                candidate=name == side_name,
+            )
 
     def _verify(self, *sides: _Side) -> None:
         """Verify the pending outputs."""

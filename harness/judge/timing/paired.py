@@ -217,7 +217,8 @@ class _Rounds:
                     )
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                note(self._block, result, pool.calls, half, candidate=not name)
+                slot_bytes = pool.slot_bytes
+                note(self._block, result, pool.calls, half, slot_bytes, candidate=not name)
                 if state is not None and number == between and not name:
                     state.look_between(sides.calls_made[""])
             if number in look_rounds:
@@ -246,9 +247,7 @@ class _Rounds:
     def _limit_rounds(self, burst_ns: float) -> None:
         """Let a slow side have few rounds, if none of the second half has begun."""
         if self._half is self._pool.halves[0]:
-            turn_ns = burst_ns * (1 + self._pool.warm_calls / self._pool.calls)
-            most = max(BURSTS, round(1e9 * MOST_SECONDS / max(turn_ns, 1)))
-            self._most = min(self._most, most)
+            self._most = min(self._most, most_rounds(burst_ns, self._pool))
 
     def _rounds_of(self, half: Half) -> int:
         later_rounds = self._most // 2 if len(self._pool.halves) > 1 else 0
@@ -287,8 +286,17 @@ class _Rounds:
             raise_if_changed(self._case, intact)
 
 
-def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool) -> None:
-    """Add a burst of the candidate or of a baseline to the block's figures."""
+def most_rounds(burst_ns: float, pool: CasePool) -> int:
+    """Return the rounds for which there is time with bursts of this length."""
+    turn_ns = burst_ns * (1 + pool.warm_calls / pool.calls)
+    return max(BURSTS, round(1e9 * MOST_SECONDS / max(turn_ns, 1)))
+
+
+def note(
+    block: Block, result: Burst, calls: int, half: Half, slot_bytes: int, *, candidate: bool
+) -> None:
+    """Add a burst of the candidate or of a baseline to the block's figures. slot_bytes: of one
+    call's outputs."""
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
         block.outer_ns.append(float(result.outside_ns))
@@ -301,7 +309,8 @@ def note(block: Block, result: Burst, calls: int, half: Half, *, candidate: bool
         alike_bytes = min(found, half.alike_bytes * calls) if found else 0
         usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
         block.ready_bytes.append(max(alike_bytes, usual_bytes, ready.mapped) / calls)
-        block.unknown_bytes.append(found / calls)
+        # the time that unmeasured calls save is of use up to all of a measured call's outputs
+        block.unknown_bytes.append(min(found / calls, slot_bytes))
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

@@ -112,6 +112,7 @@ class Queued(Sides):
             )
         self.note_calls(name, sets)
         slots.put(place)
+        reservoir.look(result.places)
         reservoir.draw(slots, result.places, len(sets))  # while it is stopped
         self._waits |= not result.ready
         ns, claim = self._figure(result, len(sets)), result.worker_result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -156,3 +157,39 @@ def test_an_order_beside_outputs_of_eight_bits_is_found() -> None:
     given = torch.randn(4, 16)
     given[:, 3] = 4000.0
     assert left_open(call, [given]) == [1]
+
+
+def test_other_operators_beside_a_decision_do_not_matter() -> None:
+    """What decides is followed by the flow of data; a product that is zero has no error, whatever
+    dtype the reference fixes."""
+    codes = torch.randint(-4, 4, (64,)).clamp(min=0).to(torch.int8)
+
+    def call(given: Any) -> Any:
+        x, codes = given
+        noise = torch.nn.functional.softplus(x)
+        return [torch.where(codes.float() * 0.125 > 0, x, noise), (noise > 1).int()]
+
+    assert certainties(call, [torch.randn(64), codes]) == ["relative", "uncertain"]
+
+
+def test_values_written_into_a_tensor_count() -> None:
+    def call(given: Any) -> Any:
+        kept = torch.zeros_like(given[0])
+        kept[:32] = given[0][:32].exp()
+        return [(kept > 0).int()]
+
+    assert certainties(call, [torch.randn(64)]) == ["uncertain"]
+
+
+def test_a_number_that_the_reference_reads_is_as_certain_as_its_tensor() -> None:
+    def call(given: Any) -> Any:
+        return [(given[0] > given[0].mean().item()).int()]
+
+    assert certainties(call, [torch.randn(64)]) == ["uncertain"]
+
+
+def test_a_reference_may_have_tensors_without_storage() -> None:
+    def call(given: Any) -> Any:
+        return [(given[0].to_sparse().to_dense().exp() > 1).int()]
+
+    assert certainties(call, [torch.randn(8, 8)]) == ["uncertain"]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from harness.judge.exchange import known_outputs
 from harness.judge.exchange.input_sets import Group, Half, InputFile, InputSet
 from harness.judge.exchange.ready_memory import ReadyMemory
 from harness.judge.exchange.worker_outputs import OutputPlace
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 def place(memory: mmap.mmap, first: int = 0, size: int = 4 * PAGE) -> list[OutputPlace]:
     """One output in a part of a mapping."""
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + first
-    return [OutputPlace(address, size, None, {})]
+    return [OutputPlace(address, size, None, {"nbytes": size})]
 
 
 def own(pages: int = 4) -> mmap.mmap:
@@ -76,7 +77,7 @@ def test_pages_that_nobody_wrote_are_no_ones_own(kind: str) -> None:
 
 
 def test_empty_outputs_are_nowhere() -> None:
-    nothing: list[Any] = [OutputPlace(0, 0, None, {})]
+    nothing: list[Any] = [OutputPlace(0, 0, None, {"nbytes": 0})]
     ready = ReadyMemory(os.getpid())
     ready.note([nothing])
     assert ready.bytes_ready([nothing]) == 0
@@ -119,3 +120,49 @@ def test_what_draws_of_a_kind_have_in_common_can_be_ready_for_each_kind() -> Non
     assert half.alike_bytes == kinds[0].nbytes
     # every element has a value that is as frequent as any other
     assert half.usual_bytes < 0.05 * kinds[0].nbytes
+
+
+def test_blocks_are_compared_in_the_order_of_memory() -> None:
+    """Seven planes of eight are the same in all draws, and the channels are last."""
+    maps = torch.randn(7, 64, 64)
+    draws = [torch.cat([torch.randn(1, 64, 64), maps]).permute(1, 2, 0) for _ in range(8)]
+    nbytes = draws[0].nbytes
+    leaf = {"stride": list(draws[0].stride())}
+    in_memory, in_shape = (
+        known_outputs.Draws([[each] for each in draws], [layout], [0.0]) for layout in (leaf, {})
+    )
+    assert in_memory.usual_bytes() == pytest.approx(0.875 * nbytes, rel=0.05)
+    assert in_memory.alike_bytes() == pytest.approx(0.875 * nbytes, rel=0.2)
+    assert in_shape.usual_bytes() < 0.2 * nbytes  # of eight draws, one has the least values
+    assert in_shape.alike_bytes() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_values_within_the_limits_are_known(dtype: torch.dtype) -> None:
+    prefix = torch.randn(4096).to(dtype)
+    draws = [[prefix * (1 + 0.002 * draw)] for draw in range(8)]
+    assert known_outputs.Draws(draws, [{}], [0.02]).usual_bytes() == prefix.nbytes
+    assert known_outputs.Draws(draws, [{}], [0.0]).usual_bytes() < 0.2 * prefix.nbytes
+
+
+def test_floats_of_eight_bits_are_compared_as_numbers() -> None:
+    """Their codes are close where the numbers are not."""
+    draws = [[(0.5 + torch.rand(1 << 14) / 2).to(torch.float8_e4m3fn)] for _ in range(24)]
+    assert known_outputs.Draws(draws, [{}], [0.05]).usual_bytes() < 0.05 * (1 << 14)
+
+
+def test_many_kinds_of_outputs_have_a_twin_among_many_draws() -> None:
+    kinds = torch.randn(64, 512)
+    draws = [[kinds[torch.randint(64, ())]] for _ in range(192)]
+    found = known_outputs.Draws(draws, [{}], [0.0])
+    assert found.alike_bytes() == draws[0][0].nbytes
+    assert found.usual_bytes() < 0.2 * draws[0][0].nbytes
+
+
+def test_no_output_lay_in_the_gaps_of_another() -> None:
+    memory, ready = own(), ReadyMemory(os.getpid())
+    (whole,) = place(memory)
+    ready.note([[OutputPlace(whole.address, whole.size, [4, 1], {"nbytes": whole.size // 4})]])
+    assert ready.bytes_ready([[whole]]) == whole.size
+    ready.note([[whole]])
+    assert ready.bytes_ready([[whole]]) == 0

@@ -181,7 +181,7 @@ def holding(own: int, baseline: int, calls: int = 10) -> CaseTimes:
     return found
 
 
-def test_memory_that_the_baseline_does_not_hold_may_be_written_before_the_word() -> None:
+def test_memory_beyond_the_baselines_may_be_written_early() -> None:
     mib, gib = 1 << 20, 1 << 30
     held = holding(3 * gib, gib)
     assert held.early_bytes("eager", 0) == (2 * gib - 64 * mib) / 10
@@ -249,3 +249,29 @@ def test_what_turns_hide_in_different_ways_is_added_turn_by_turn() -> None:
     found = CaseTimes([block] * 3)
     assert found.hidden_us("eager", 1.02, us_per_byte=10.0) == pytest.approx(60)
     assert found.ready_bytes == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rounds", "changed_at", "settled_after", "open_us"),
+    [
+        (64, 32, 64, 60.0),  # all turns find new memory
+        (16, 8, 16, 60.0),
+        (64, 32, 12, 0.0),  # a heap that settles
+        (8, 4, 8, 0.0),  # too few turns to tell
+    ],
+)
+def test_new_memory_in_later_turns_may_have_been_ready(
+    rounds: int, changed_at: int, settled_after: int, open_us: float
+) -> None:
+    """Whatever lies in it: outputs may be ready for more kinds than anybody knows."""
+    block = Block(
+        {"eager": [(100.0, 40.0)] * rounds},
+        DeviceState(0),
+        DeviceState(0),
+        calls=1,
+        ready_bytes=[0.0] * rounds,
+        unknown_bytes=[6.0 * (n % changed_at < settled_after) for n in range(rounds)],
+        changed_at=changed_at,
+    )
+    found = CaseTimes([block] * 3)
+    assert found.hidden_us("eager", 1.02, us_per_byte=10.0) == pytest.approx(open_us)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,8 +74,31 @@ def test_families_that_reveal_a_sample_come_first() -> None:
     found = input_families.timed_families(borne, 3000, ["below"])
     assert 850 < found.count("below") < 1150  # half of two thirds
     allowance = set_allowances.tolerance.Allowance(0.01, 0.1, 0.1, 0.0, 0.001)
-    assert not input_families.reveals_a_sample([0.014], [allowance])
-    assert input_families.reveals_a_sample([0.0, 0.016], [allowance, allowance])
+    assert not input_families.reveals_a_sample([0.014], [allowance], [0])
+    assert input_families.reveals_a_sample([0.0, 0.016], [allowance, allowance], [0, 1])
+    # a large output shows any sample, which says nothing of a small one
+    assert not input_families.reveals_a_sample([0.0, 0.016], [allowance, allowance], [0])
+
+
+def test_a_sample_is_noticed_later_only_if_it_is_far_off_in_one_family() -> None:
+    pool = CasePool(
+        "default",
+        {
+            "inputs": {"leaves": [{"shape": [4096]}]},
+            "outputs": {"leaves": [{"shape": [512]}, {"shape": [1]}, {"shape": [1024]}]},
+        },
+    )
+    allowance = set_allowances.tolerance.Allowance(0.01, 0.1, 0.1, 0.0, 0.001)
+    open_one = replace(allowance, rule="open")
+    assert pool.sampled_alike == []  # none was tried
+    input_families.note_samples(pool, [[0.2, 0.03, 0.0], []], [allowance] * 3)
+    assert pool.sampled_alike == [1]
+    input_families.note_samples(pool, [[0.0, 0.2, 0.0]], [allowance, open_one, allowance])
+    assert pool.sampled_alike == [1]
+    input_families.note_samples(pool, [[0.0, 0.05, 0.0], [0.1, 0.0, 0.0]], [allowance] * 3)
+    assert pool.sampled_alike == []  # the second sample reads all that this output needs
+    input_families.note_samples(pool, [[0.0, 0.0, 0.0]] * 3, [allowance] * 3)
+    assert pool.sampled_alike == []
 
 
 def test_each_kind_of_state_has_its_turn() -> None:
