@@ -256,7 +256,7 @@ def _storage(tensor: Any) -> int:
     """Return a number for the storage of a tensor, 0 if it has none (sparse tensors)."""
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
+    except RuntimeError:
         return 0
 
 
