@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -132,13 +132,15 @@ class DeviceSlots(Slots):
         early: bool = False,
         long: bool = False,
         also: Copies | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> QueuedResult:
         """Run a call on each of the sets, in order. Without a key no model is called, but as many
         bytes are copied. patience_s: how long the worker may take to queue its launches; after that
         the start is given anyway, since a call that waits for the device itself never finishes
         queueing. early: let the worker's word come as early as possible; used only with the judge's
         own workers. long: leave the device to the judge while the inputs appear. also: copies to
-        make behind those of the outputs, before the clock stops."""
+        make behind those of the outputs, before the clock stops. watch: called once the launches
+        are queued, before the start: the memory that they will use is held then."""
         link = device_link.link(worker)
         plan = link.place(sets)
         link.number += 1
@@ -158,6 +160,8 @@ class DeviceSlots(Slots):
         try:
             ready = worker.has_message(patience_s)
             copies = self._receive_copies(worker, link, key, len(sets), seconds) if ready else None
+            if watch is not None:
+                watch()
             before_ns, whole_ns, reply = self._measure(
                 worker, link, plan, copies, key, len(sets), seconds, also or []
             )

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 DRAWS, BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
 # Draws that are compared in pairs, in fewer blocks: there may be many kinds of outputs.
 PAIRED_DRAWS, PAIRED_BLOCKS = 192, 1 << 7
-FEW_DRAWS = 5  # fewer do not tell which values are frequent
+# Fewer do not tell which values are frequent: what two of them have in common is usual then.
+FEW_DRAWS = 5
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Draws:
     def usual_bytes(self) -> int:
         """Return how many bytes of one call's outputs have the values that are usual: the median
         over the draws, of large outputs by a sample."""
+        if len(self.outputs) < FEW_DRAWS:
+            return self.alike_bytes()
         shares = self._shares(DRAWS, _usual_shares)
         return self._whole if shares is None else int(shares.median())
 
@@ -91,10 +94,7 @@ def _usual_shares(draws: Sequence[torch.Tensor], limit: float) -> torch.Tensor:
     import torch
 
     table = _blocks(draws, BLOCKS, limit)
-    # of a few draws, every value is as frequent as another: what is often there is 0
-    usual = [torch.zeros_like(table[0])]
-    if len(table) >= FEW_DRAWS:
-        usual = [_most_frequent(table), *([_middle(table)] if limit else [])]
+    usual = [_most_frequent(table), *([_middle(table)] if limit else [])]
     return torch.stack([_alike(table, each, limit) for each in usual]).amax(0)
 
 

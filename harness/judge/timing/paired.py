@@ -201,6 +201,8 @@ class _Rounds:
         between = 0 if rounds == 1 else -1
         while number < rounds:
             self._rng.shuffle(names)
+            # while its calls are queued: they may release again what they use
+            sides.watch = memory.look if number in look_rounds else None
             if state is not None and number == between:
                 # for every side, so that each burst of the round has them
                 sides.also.update(dict.fromkeys(names, state.copies()))
@@ -221,8 +223,6 @@ class _Rounds:
                 note(self._block, result, pool.calls, half, slot_bytes, candidate=not name)
                 if state is not None and number == between and not name:
                     state.look_between(sides.calls_made[""])
-            if number in look_rounds:
-                memory.look()  # memory prepared in one call may be released in another
             number += 1
             if number == 1 < rounds:
                 # not by the turns in which its heap settled, which nobody bills: who burns time in
@@ -232,6 +232,7 @@ class _Rounds:
                 between = self._rng.randrange(1, rounds)
                 if self._on_device:
                     look_rounds = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
+        sides.watch = None
         # not between the rounds, since they would warm up one side's process
         for _ in range(min(rounds, sides.NULL_TURNS)):
             with _blame(self._baseline):

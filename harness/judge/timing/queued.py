@@ -109,6 +109,7 @@ class Queued(Sides):
                 self._patience[name],
                 long=len(sets) in self._long,
                 also=self.also.pop(name, None),
+                watch=self.watch if not name else None,
             )
         self.note_calls(name, sets)
         slots.put(place)

@@ -91,6 +91,8 @@ class Sides(ABC):
         self.calls_made: dict[str, list[InputSet]] = {}
         # by candidate: what a device copies behind the outputs of its next burst
         self.also: dict[str, Copies] = {}
+        # called while the candidate's next bursts are queued on a device
+        self.watch: Callable[[], None] | None = None
         # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
         # a context in which a side runs that is stopped even before and after the turns of a half

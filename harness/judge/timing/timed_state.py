@@ -112,7 +112,8 @@ class TimedState:
         if between := {name: value for name, value in between.items() if name in still}:
             self._left.append(_Left(state, calls_before, between))
         if self._pool.one_by_one or self._pool.shared:
-            self.unread |= set(self._like) - (still & self._fixed & set(self._seen))
+            read = still & self._fixed & set(self._seen) & set(self._between[0])
+            self.unread |= set(self._like) - read
 
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
