@@ -212,9 +212,10 @@ class _CaseRounds:
         that no other candidate sees, the baseline on those of another round."""
         self._verify()
         self._half, pool, order = half, self._pool, list(self._names)
+        settled_ns: dict[str, float] = {}
         for name in self._names:
             with self._blame(name):
-                burst_ns = self._sides.settle(name, self._scratch, turn)
+                burst_ns = settled_ns[name] = self._sides.settle(name, self._scratch, turn)
             if name == self._baseline and half is pool.halves[0]:
                 self._most = min(self._most, paired.most_rounds(burst_ns, pool))
         for name, block in self._blocks.items():
@@ -223,11 +224,13 @@ class _CaseRounds:
         offset, between = self._rng.randrange(rounds), 0 if rounds == 1 else -1
         while number < rounds:
             if number == 1:
-                # not by the turns in which heaps settled, as in `paired`
+                # not by the turns in which heaps settled alone, as in `paired`
                 if half is pool.halves[0]:
-                    slowest_us = max(side.round_us[-1] for side in self._candidates)
-                    most = paired.most_rounds(1e3 * slowest_us * pool.calls, pool)
-                    self._most = min(self._most, most)
+                    slowest_ns = max(
+                        min(1e3 * side.round_us[-1] * pool.calls, settled_ns[side.name])
+                        for side in self._candidates
+                    )
+                    self._most = min(self._most, paired.most_rounds(slowest_ns, pool))
                 rounds = max(2, self._rounds_of(half))
                 between = self._rng.randrange(1, rounds)
             self._rng.shuffle(order)

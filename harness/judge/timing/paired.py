@@ -15,6 +15,7 @@ calls that are bursts of their own must confirm its figure.
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -189,11 +190,14 @@ class _Rounds:
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         self._block.changed_at = len(self._times_us[""])
+        settled_ns = math.inf
         for name in names:
             with _blame(name):
                 burst_ns = sides.settle(name, self._storage[0], turn)
             if name or self._on_device:
                 self._limit_rounds(burst_ns)
+            else:
+                settled_ns = burst_ns
         memory.look()
         rounds = self._rounds_of(half)
         offset, number = self._rng.randrange(rounds), 0
@@ -225,9 +229,10 @@ class _Rounds:
                     state.look_between(sides.calls_made[""])
             number += 1
             if number == 1 < rounds:
-                # not by the turns in which its heap settled, which nobody bills: who burns time in
-                # them would have few rounds
-                self._limit_rounds(self._times_us[""][-1] * 1e3 * pool.calls)
+                # not by the turns in which its heap settled alone, which nobody bills: who burns
+                # time in them would have few rounds; another program may have disturbed either
+                first_ns = self._times_us[""][-1] * 1e3 * pool.calls
+                self._limit_rounds(min(first_ns, settled_ns))
                 rounds = max(2, self._rounds_of(half))
                 between = self._rng.randrange(1, rounds)
                 if self._on_device:
