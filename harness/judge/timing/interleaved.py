@@ -220,7 +220,7 @@ class _CaseRounds:
                 self._most = min(self._most, paired.most_rounds(burst_ns, pool))
         for name, block in self._blocks.items():
             block.changed_at = len(self._by_name[name].round_us)
-        rounds, number = self._rounds_of(half), 0
+        rounds, number = paired.rounds_of(half, pool, self._most), 0
         offset, between = self._rng.randrange(rounds), 0 if rounds == 1 else -1
         while number < rounds:
             if number == 1:
@@ -231,7 +231,7 @@ class _CaseRounds:
                         for side in self._candidates
                     )
                     self._most = min(self._most, paired.most_rounds(slowest_ns, pool))
-                rounds = max(2, self._rounds_of(half))
+                rounds = max(2, paired.rounds_of(half, pool, self._most))
                 between = self._rng.randrange(1, rounds)
             self._rng.shuffle(order)
             for name in order:
@@ -264,10 +264,6 @@ class _CaseRounds:
                 timed_outputs.raise_if_changed(
                     self._case.name, self._sides.outputs_are_intact(side.name)
                 )
-
-    def _rounds_of(self, half: Half) -> int:
-        later_rounds = self._most // 2 if len(self._pool.halves) > 1 else 0
-        return later_rounds if half.state else self._most - later_rounds
 
     def _pick_group(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """Return the sets of a side in a round. Candidates get different ones, since candidates of
@@ -308,14 +304,7 @@ class _CaseRounds:
                 )
             if name == self._baseline:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-            paired.note(
-                block,
-                result,
-                pool.calls,
-                self._half,
-                pool.slot_bytes,
-                candidate=name == side_name,
-            )
+            paired.note(block, result, pool, self._half, candidate=name == side_name)
 
     def _verify(self, *sides: _Side) -> None:
         """Verify the pending outputs."""

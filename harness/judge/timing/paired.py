@@ -199,7 +199,7 @@ class _Rounds:
             else:
                 settled_ns = burst_ns
         memory.look()
-        rounds = self._rounds_of(half)
+        rounds = rounds_of(half, pool, self._most)
         offset, number = self._rng.randrange(rounds), 0
         look_rounds: Sequence[int] = ()
         between = 0 if rounds == 1 else -1
@@ -223,8 +223,7 @@ class _Rounds:
                     )
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                slot_bytes = pool.slot_bytes
-                note(self._block, result, pool.calls, half, slot_bytes, candidate=not name)
+                note(self._block, result, pool, half, candidate=not name)
                 if state is not None and number == between and not name:
                     state.look_between(sides.calls_made[""])
             number += 1
@@ -233,7 +232,7 @@ class _Rounds:
                 # time in them would have few rounds; another program may have disturbed either
                 first_ns = self._times_us[""][-1] * 1e3 * pool.calls
                 self._limit_rounds(min(first_ns, settled_ns))
-                rounds = max(2, self._rounds_of(half))
+                rounds = max(2, rounds_of(half, pool, self._most))
                 between = self._rng.randrange(1, rounds)
                 if self._on_device:
                     look_rounds = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
@@ -254,10 +253,6 @@ class _Rounds:
         """Let a slow side have few rounds, if none of the second half has begun."""
         if self._half is self._pool.halves[0]:
             self._most = min(self._most, most_rounds(burst_ns, self._pool))
-
-    def _rounds_of(self, half: Half) -> int:
-        later_rounds = self._most // 2 if len(self._pool.halves) > 1 else 0
-        return later_rounds if half.state else self._most - later_rounds
 
     def verify(self) -> None:
         """Verify the pending outputs."""
@@ -298,11 +293,15 @@ def most_rounds(burst_ns: float, pool: CasePool) -> int:
     return max(BURSTS, round(1e9 * MOST_SECONDS / max(turn_ns, 1)))
 
 
-def note(
-    block: Block, result: Burst, calls: int, half: Half, slot_bytes: int, *, candidate: bool
-) -> None:
-    """Add a burst of the candidate or of a baseline to the block's figures. slot_bytes: of one
-    call's outputs."""
+def rounds_of(half: Half, pool: CasePool, most: int) -> int:
+    """Return the rounds of a half, of so many of both together."""
+    later_rounds = most // 2 if len(pool.halves) > 1 else 0
+    return later_rounds if half.state else most - later_rounds
+
+
+def note(block: Block, result: Burst, pool: CasePool, half: Half, *, candidate: bool) -> None:
+    """Add a burst of the candidate or of a baseline to the block's figures."""
+    calls = pool.calls
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
         block.outer_ns.append(float(result.outside_ns))
@@ -316,7 +315,7 @@ def note(
         usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
         block.ready_bytes.append(max(alike_bytes, usual_bytes, ready.mapped) / calls)
         # the time that unmeasured calls save is of use up to all of a measured call's outputs
-        block.unknown_bytes.append(min(found / calls, slot_bytes))
+        block.unknown_bytes.append(min(found / calls, pool.slot_bytes))
         block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)

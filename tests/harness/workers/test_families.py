@@ -305,12 +305,12 @@ def test_a_stride_misses_what_lies_at_other_places_of_each_block() -> None:
 
 
 def test_blocks_of_moved_values_differ() -> None:
-    given = torch.randn(4, 65536)
+    given = torch.randn(4, 65536, generator=torch.Generator().manual_seed(0))
     off = []
     for seed in range(48):
         blocks = vary([given], "moved", seed)[0].view(4, -1, 256)
         off.append(float((blocks[:, ::4].mean((1, 2)) - blocks.mean((1, 2))).abs().max()))
-    assert sorted(off)[24] > 0.012  # a sample of plain values is off by 0.004
+    assert sorted(off)[24] > 0.02  # a sample of plain values is off by 0.004
     plain = given.view(4, -1, 256)
     assert float((plain[:, ::4].mean((1, 2)) - plain.mean((1, 2))).abs().max()) < 0.02
 
