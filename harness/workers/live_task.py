@@ -141,7 +141,12 @@ class LiveTask:
         """Return the inputs that get_inputs gives for a case with a seed."""
         import torch
 
-        torch.manual_seed(seed)
+        if placement.is_host(self.device):
+            # torch.manual_seed notes a stack for each kind of device that is not in use, which
+            # takes longer than drawing a small set
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
         random.seed(seed)
         # a task may draw with numpy, which torch loads where it is installed
         if (numpy := sys.modules.get("numpy")) is not None:
