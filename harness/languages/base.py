@@ -58,14 +58,16 @@ UNREADABLE = (
 def _encoding_problem(source: str) -> str:
     """Return why the text would differ when read from a file, as in an exported package, "" if it
     would not. There Python obeys a declared encoding, in which a comment may contain code."""
+    import codecs
     import io
     import tokenize
 
+    lines = source.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads a file
     try:
-        declared, _ = tokenize.detect_encoding(io.BytesIO(source.encode()).readline)
+        declared, _ = tokenize.detect_encoding(io.BytesIO(lines.encode()).readline)
     except (SyntaxError, UnicodeEncodeError) as error:
         return f"line 1: not UTF-8 text: {error}"
-    if declared != "utf-8":
+    if codecs.lookup(declared).name != "utf-8":
         return f"line 1: the text declares the encoding {declared}; only UTF-8 is accepted"
     return ""
 

@@ -77,6 +77,11 @@ def _any(words: str) -> str:
 
 _MACRO = r"-D\w+(=[^\0\n]{0,200})?|-U\w+"
 _WARNING = r"-w|-W(?![alp]$)(no-)?[a-z][a-z0-9+-]*(=\w+)?|-pedantic(-errors)?"
+_PTXAS = (
+    r"(-v|--verbose|--?O[0-4]|--opt-level=[0-4]|--?d[ls]cm=c[acgsv]|"
+    r"--def-(load|store)-cache=c[acgsv]|--?warn-[a-z-]{1,60}|"
+    r"--allow-expensive-optimizations=(true|false)|--register-usage-level=\d\d?)"
+)
 _PATTERNS = {
     "cpp": (
         r"-O([0123sgz]|fast)?",
@@ -136,11 +141,7 @@ _PATTERNS = {
         ),
         r"--?lineinfo|--generate-line-info|-G|--device-debug|-m64",
         r"--?(arch|gpu-architecture|code|gpu-code)=(sm|compute)_\d{2,3}[af]?",
-        (
-            r"(--ptxas-options|-Xptxas)=(-v|--verbose|--?O[0-4]|--opt-level=[0-4]|"
-            r"--?d[ls]cm=c[acgsv]|--def-(load|store)-cache=c[acgsv]|--?warn-[a-z-]+|"
-            r"--allow-expensive-optimizations=(true|false)|--register-usage-level=\d\d?|,)+"
-        ),
+        rf"(--ptxas-options|-Xptxas)={_PTXAS}(,{_PTXAS}){{0,20}}",
     ),
 }
 _ACCEPTED = {

@@ -121,6 +121,13 @@ def _essence(log: str) -> str:
     return named[0] if named else lines[0]
 
 
+def _last_name(node: ast.expr) -> str:
+    """Return the last name of a chain of attributes, "" for another expression."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def _words(source: str) -> tuple[set[str], set[str]]:
     """Return (narrow types of Triton, all names and attributes) in the code. Comments, docstrings
     and torch's types in host code do not count."""
@@ -136,7 +143,7 @@ def _words(source: str) -> tuple[set[str], set[str]]:
         if isinstance(node, ast.Attribute):
             names.add(node.attr)
             if _NARROW.match(node.attr):
-                attributes.append((ast.unparse(node.value), node.attr))
+                attributes.append((_last_name(node.value), node.attr))
         elif isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -154,8 +161,6 @@ def _words(source: str) -> tuple[set[str], set[str]]:
         ):
             narrow.add(repr(node.value))
     narrow |= {
-        f"{owner}.{name}"
-        for owner, name in attributes
-        if owner in languages or owner.endswith("language")
+        f"{owner}.{name}" for owner, name in attributes if owner in languages or owner == "language"
     }
     return narrow, names

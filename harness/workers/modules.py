@@ -36,7 +36,9 @@ def load(source: str, name: str, filename: str) -> types.ModuleType:
     """Execute the text as a new module. Raises LoadError("syntax_error"), or whatever the text
     raises."""
     try:
-        code = compile(source, filename, "exec")
+        # as an import reads it: with the encoding that it declares, and without the features that
+        # this module has imported from __future__
+        code = compile(source.encode(), filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise LoadError("syntax_error", f"{filename}, line {line}: {error.args[0]}") from error

@@ -175,7 +175,7 @@ def read(
 def _check_parts(source: str, lines: Lines) -> None:
     """Raise TaskProblem for errors that can be found without running the file."""
     try:
-        compile(source, lines.filename, "exec")
+        compile(source.encode(), lines.filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         number = getattr(error, "lineno", None) or 1
         raise TaskProblem(

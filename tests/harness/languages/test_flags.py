@@ -52,6 +52,7 @@ CUDA_REFUSED = (
     "-I.", "-odir=x", "-o=x", "-objtemp", "--keep-dir=x", "-ldir=x", "-run", "--run", "-dryrun",
     "-time=x", "-arbin=x", "-x=c", "-Xptxas=-o,x", "--ptxas-options=--output-file=x", "-Xptxas=@x",
     "-DX=`id`", "-DX=$(id)", "-DX=\\", "-arch=native", "-O2\n", "-E", "-M", "-pch",
+    "-Xptxas=" + "-warn-a" * 60 + "!", "-Xptxas=,",
     "--create-pch=x", "-Xnvlink=x", "-sanitize=x", "-fplugin=x", "",
 )  # fmt: skip
 CUDA_ACCEPTED = (
@@ -60,7 +61,7 @@ CUDA_ACCEPTED = (
     "-O3", "-std=c++17", "--std=c++20", "-DN=4", "-DT=__half", "-UN", "--restrict",
     "--extra-device-vectorization", "--expt-relaxed-constexpr", "--extended-lambda", "-lineinfo",
     "--generate-line-info", "-arch=sm_90a", "--gpu-architecture=compute_90", "--ptxas-options=-v",
-    "-Xptxas=-O3", "-Xptxas=-dlcm=ca,-v", "--diag-suppress=177", "-w",
+    "-Xptxas=-O3", "-Xptxas=-dlcm=ca,-v", "-Xptxas=-warn-spills,-O3", "--diag-suppress=177", "-w",
 )  # fmt: skip
 
 

@@ -22,10 +22,14 @@ TRITON = (DATA / "triton" / "add.py").read_text()
             "# coding: raw_unicode_escape\n# \\u000akernel = abs\nkernel = len\n",
             "raw_unicode_escape",
         ),
+        (
+            "\r# coding: raw_unicode_escape\n# \\u000akernel = abs\nkernel = len\n",
+            "raw_unicode_escape",
+        ),
         ("# coding: nonsense\nkernel = len\n", "nonsense"),
         ("kernel = len  # \ud800\n", "UTF-8"),
     ],
-    ids=["escapes", "unknown", "surrogate"],
+    ids=["escapes", "escapes in line two", "unknown", "surrogate"],
 )
 def test_what_a_file_would_be_read_as_otherwise_is_refused(
     language: Language, source: str, said: str
@@ -34,7 +38,8 @@ def test_what_a_file_would_be_read_as_otherwise_is_refused(
     assert refused is not None
     assert refused.name == "structure.syntax_error"
     assert said in refused.message
-    assert language.police("# coding: utf-8\nkernel = len\n") is None
+    for name in ("utf-8", "utf8", "UTF-8-sig"):
+        assert language.police(f"# coding: {name}\nkernel = len\n") is None
 
 
 class TestCpp(LanguageConformance):
