@@ -17,11 +17,11 @@ from kevolve_mcp.search.node import Node
 
 from . import notes, schema
 from .evaluation_ids import row_ids
-from .evaluations import case_results
+from .evaluations import PROVED_WRONG, case_results
 
 # A failed build or a call that does not end, after both succeeded before, is rather the machine's
 # fault than the candidate's.
-_PROVED_WRONG = ("incorrect", "reward_hack", "crashed", "invalid")
+_REFUTING = (*PROVED_WRONG, "crashed", "invalid")
 
 
 def refuted() -> ScalarSelect[int]:
@@ -46,7 +46,7 @@ def refuted() -> ScalarSelect[int]:
             judged.c.candidate == n.c.candidate,
             judged.c.purpose.in_(("confirm", "export")),
             or_(
-                judged.c.status.in_(("correct", *_PROVED_WRONG)),
+                judged.c.status.in_(("correct", *_REFUTING)),
                 and_(judged.c.status == "needs_review", ~approved.correlate(n)),
             ),
         )

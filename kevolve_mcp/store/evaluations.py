@@ -19,6 +19,9 @@ from .engine import Database
 from .records import Measured, StoredEvaluation
 from .rows import SLICE, insert_once, next_seq, session_row
 
+# Verdicts of which one is enough, whatever other evaluations of the same key say.
+PROVED_WRONG = ("incorrect", "reward_hack")
+
 
 class Evaluations:
     """Evaluations, insert-only. Only `find` may replace a measurement; the results of `list` are
@@ -66,11 +69,12 @@ class Evaluations:
         return measurements
 
     def find(self, key: str, session: str | None = None) -> StoredEvaluation | None:
-        """Return the newest with exactly this key (`harness.types.evaluation_key`), None without
-        one."""
+        """Return the newest with exactly this key (`harness.types.evaluation_key`), of those that
+        proved it wrong if there are any; None without one."""
         e = schema.evaluations
         with self._database.read() as connection:
-            query = select(e).where(e.c.key == key).order_by(e.c.id.desc()).limit(1)
+            wrong_first = (e.c.status.in_(PROVED_WRONG).desc(), e.c.id.desc())
+            query = select(e).where(e.c.key == key).order_by(*wrong_first).limit(1)
             newest = _load(connection, query, session)
         return newest[0] if newest else None
 

@@ -20,7 +20,7 @@ from .asks import ask_of
 from .champions import refuted
 from .engine import Database
 from .evaluation_ids import names, row_id
-from .evaluations import get_evaluation, insert_evaluation, signal_names
+from .evaluations import PROVED_WRONG, get_evaluation, insert_evaluation, signal_names
 from .records import BudgetPlace, NewNode
 from .rows import next_seq, number, session_row
 
@@ -203,23 +203,28 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
 def counted() -> ScalarSelect[int]:
     """Return the query for the evaluation whose figures a node has: its own, or, after it was
     measured again, the newest of the same key that its session paid for, which pools all samples
-    and is not another node's own."""
-    n, first, newer, named = (
-        schema.nodes,
-        schema.evaluations.alias(),
-        schema.evaluations.alias(),
-        schema.nodes.alias(),
-    )
-    again = (
-        select(func.max(newer.c.id))
-        .where(newer.c.key == first.c.key, newer.c.session == n.c.session, newer.c.id > first.c.id)
-        .where(~exists().where(named.c.session == n.c.session, named.c.evaluation == newer.c.id))
-        .correlate(first, n)
-    )
-    newest = select(func.coalesce(again.scalar_subquery(), first.c.id)).where(
-        first.c.id == n.c.evaluation
-    )
-    return newest.correlate(n).scalar_subquery()
+    and is not another node's own. What was proved wrong once stays so: of these evaluations the
+    newest with such a verdict counts."""
+    n, first = schema.nodes, schema.evaluations.alias()
+
+    def newest(*, wrong: bool) -> ScalarSelect[int]:
+        newer, named = schema.evaluations.alias(), schema.nodes.alias()
+        other = exists().where(
+            named.c.session == n.c.session,
+            named.c.evaluation == newer.c.id,
+            named.c.seq != n.c.seq,
+        )
+        return (
+            select(func.max(newer.c.id))
+            .where(newer.c.key == first.c.key, newer.c.session == n.c.session)
+            .where(newer.c.id >= first.c.id, ~other)
+            .where(*([newer.c.status.in_(PROVED_WRONG)] if wrong else []))
+            .correlate(first, n)
+            .scalar_subquery()
+        )
+
+    counts = func.coalesce(newest(wrong=True), newest(wrong=False), first.c.id)
+    return select(counts).where(first.c.id == n.c.evaluation).correlate(n).scalar_subquery()
 
 
 def _approved(connection: Connection, session: str, node: Node, author: str) -> Node:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from harness.types import Policy
+from harness.types import Evaluation, Policy
 from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions import Service
@@ -90,3 +93,23 @@ async def test_a_failure_is_looked_at_again_without_joining(bench: Bench) -> Non
         again = await told(service, session, failing, repeat=True)
         assert (again.evaluation.status, again.cached) == ("crashed", False)
         assert bench.executor.requests[-1].earlier.processes == 0
+
+
+async def test_what_was_proved_wrong_once_stays_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, statuses = bench.executor.evaluate, ["correct", "incorrect", "correct"]
+
+    async def evaluate(*arguments: Any, **named: Any) -> Evaluation:
+        found = await plain(*arguments, **named)
+        status = statuses.pop(0)
+        return found if status == found.status else replace(found, status=status, cases=())
+
+    monkeypatch.setattr(bench.executor, "evaluate", evaluate)
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        for expected in ("correct", "incorrect", "incorrect"):
+            await told(service, session, SOURCE, repeat=expected != "correct")
+            (node,) = (await service.tree(session)).nodes
+            assert node.status == expected
+        assert (await profiled(service, session)).evaluation.status == "incorrect"

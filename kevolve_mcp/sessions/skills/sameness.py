@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.types import Task, TensorSpec
+from harness.types import Operator, Task, TensorSpec
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.store import Store
 
@@ -18,10 +20,10 @@ _Case = tuple[_Shapes, _Shapes]
 
 @dataclass(frozen=True)
 class _Content:
-    """The content of a task. graph: without axis lengths, which belong to the traced case. cases:
-    inputs and outputs of each visible case."""
+    """The content of a task. graph: its operators with all that they take, without axis lengths,
+    which belong to the traced case, in no order. cases: inputs and outputs of each visible case."""
 
-    graph: tuple[tuple[str, tuple[int, ...], str], ...]
+    graph: tuple[str, ...]
     operators: tuple[str, ...]
     cases: frozenset[_Case]
 
@@ -56,10 +58,21 @@ class KnownTasks:
 
 def _content(task: Task) -> _Content:
     return _Content(
-        tuple((o.name, o.reads, o.axes) for o in task.graph),
+        _unordered(task.graph),
         tuple(sorted(task.operators)),
         frozenset((_shapes(c.inputs), _shapes(c.outputs)) for c in task.visible_cases),
     )
+
+
+def _unordered(graph: Iterable[Operator]) -> tuple[str, ...]:
+    """Return a digest of each operator and all that it takes, sorted: lines that do not depend on
+    each other may stand in any order."""
+    digests: list[str] = []
+    for operator in graph:
+        taken = [digests[n] if n >= 0 else str(n) for n in operator.reads]
+        text = json.dumps([operator.name, operator.axes, taken])
+        digests.append(hashlib.sha256(text.encode()).hexdigest())
+    return tuple(sorted(digests))
 
 
 def _shapes(specs: Iterable[TensorSpec]) -> _Shapes:
