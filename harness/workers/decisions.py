@@ -9,6 +9,7 @@ from typing import Any
 
 # which arguments are compared
 COMPARISONS = dict.fromkeys(("gt", "lt", "ge", "le", "searchsorted", "bucketize"), (0, 1))
+_ELEMENTWISE = {"gt", "lt", "ge", "le"}
 # where operators that return places of values in their first argument take the axis, and its usual
 # value; None: all values at once
 CHOICES = {
@@ -113,6 +114,26 @@ def move(
     grouped = grouped - math.copysign(slack, side) * places.view(along)
     moved = grouped.sign() * scale * torch.expm1(grouped.abs())
     return torch.where(finite, moved, value)
+
+
+def are_equal(name: str, args: Sequence[Any]) -> Any:
+    """Return where the two sides of a comparison are equal, None for another operator."""
+    return args[0] == args[1] if name in _ELEMENTWISE else None
+
+
+def keep_equal(
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], moved: Sequence[Any], where: Any
+) -> Sequence[Any]:
+    """Return a comparison's arguments as moved, but those of args where its sides stay equal.
+    where: see are_equal; None where nothing does."""
+    if where is None:
+        return moved
+    import torch
+
+    at = compared(name, args, kwargs)[0]
+    kept = list(moved)
+    kept[at] = torch.where(where, args[at], moved[at])
+    return kept
 
 
 def _usual_size(value: Any) -> Any:

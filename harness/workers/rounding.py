@@ -19,18 +19,20 @@ softmax that has saturated leaves equal values to a router in single precision t
 tells apart.
 
 Where arguments are exact, the operator's rule alone decides ties, and they are not moved, whatever
-else the task decides on. Products are moved relative to themselves.
+else the task decides on. Products are moved relative to themselves, and two sides of a comparison
+that are equal whatever the inputs are (a rectified zero and zero) are not moved apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from ..wire.nesting import tensors_of
-from . import decisions, operators, tensor_relations
+from . import decisions, operators, second_results, tensor_relations
 
 # the most that an argument is moved, in steps: then 1 in 32 evenly spread arguments is near a tie,
 # and a kernel with another rounding rule is still wrong in the rest
@@ -53,7 +55,8 @@ KEPT_VALUES = 1 << 20
 # operators whose errors are small beside each of their results
 _FACTORS = frozenset(["mul", "div", "reciprocal", "sqrt", "rsqrt", "square", "pow"])
 _At = Callable[[str, Sequence[Any], dict[str, Any]], Sequence[Any]]
-_Decide = Callable[[str, Sequence[Any], dict[str, Any], Any], Sequence[Any]]  # with the certainty
+# with the certainty and the number of the decision
+_Decide = Callable[[str, Sequence[Any], dict[str, Any], Any, int], Sequence[Any]]
 
 
 Certainty = Literal["exact", "relative", "uncertain"]
@@ -157,9 +160,23 @@ def compute_alternatives(
     beyond."""
     if not slack:
         return []
+    equal = _equal_by_structure(call, inputs)
+
+    def move(
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        certainty: Certainty,
+        number: int,
+        *,
+        side: float,
+    ) -> Sequence[Any]:
+        moved = _move(name, args, kwargs, certainty, number, side=side, slack=slack)
+        return decisions.keep_equal(name, args, kwargs, moved, equal.get(number))
+
     sides = []
     for side in SIDES:
-        outputs = _call_deciding(call, inputs, partial(_move, side=side, slack=slack), certain)
+        outputs = _call_deciding(call, inputs, partial(move, side=side), certain)
         sides.append([t.to(d).contiguous() for t, d in zip(outputs, dtypes, strict=True)])
     return sides
 
@@ -176,16 +193,15 @@ def outputs_left_open(
     slack, certain: see compute_alternatives."""
     given = [t for t in tensors_of(inputs) if t.is_floating_point()]
     whole = not any(bool(t.isnan().any()) for t in given)
-    found, missing, number = set(), False, 0
+    found, missing = set(), False
 
     def look(
-        name: str, args: Sequence[Any], kwargs: dict[str, Any], certainty: Certainty
+        name: str, args: Sequence[Any], kwargs: dict[str, Any], certainty: Certainty, number: int
     ) -> Sequence[Any]:
-        nonlocal missing, number
+        nonlocal missing
         if decisions.is_open(name, args, kwargs):
             found.add(number)
         missing = missing or (whole and decisions.orders_missing(name, args, kwargs))
-        number += 1
         return args
 
     _call_deciding(call, inputs, look, certain)
@@ -197,18 +213,16 @@ def outputs_left_open(
         args: Sequence[Any],
         kwargs: dict[str, Any],
         certainty: Certainty,
+        number: int,
         *,
         side: float,
     ) -> Sequence[Any]:
-        nonlocal number
-        number += 1
-        if number - 1 not in found:
+        if number not in found:
             return args
-        return _move(name, args, kwargs, certainty, side=side, slack=slack)
+        return _move(name, args, kwargs, certainty, number, side=side, slack=slack)
 
     differing = set()
     for side in SIDES if found else ():
-        number = 0
         moved = _call_deciding(call, inputs, partial(move, side=side), certain)
         both = enumerate(zip(moved, outputs, strict=True))
         differing |= {n for n, (one, other) in both if not tensor_relations.same(one, other)}
@@ -252,6 +266,40 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     return collected
 
 
+def _equal_by_structure(call: Callable[[Any], Any], inputs: Any) -> dict[int, Any]:
+    """Return for comparisons of call(inputs), by number, where both sides are equal whatever the
+    inputs are: a rectified zero, a sum over padding. There they stay equal where each input is
+    moved by itself; a difference that cancels does not."""
+    found: list[dict[int, Any]] = []
+    for arguments in (inputs, second_results.moved(inputs, 0)):
+        numbers, equal = itertools.count(), dict[int, Any]()
+
+        def at(
+            name: str,
+            args: Sequence[Any],
+            kwargs: dict[str, Any],
+            numbers: Iterator[int] = numbers,
+            equal: dict[int, Any] = equal,
+        ) -> Sequence[Any]:
+            if _deciding(name, args, kwargs):
+                number, where = next(numbers), decisions.are_equal(name, args)
+                if where is not None:
+                    equal[number] = where
+            return args
+
+        try:
+            _call_watched(call, arguments, at)
+        except Exception:  # the task's own code: it accepts the inputs themselves
+            return {}
+        found.append(equal)
+    plain, moved = found
+    return {
+        number: where & moved[number]
+        for number, where in plain.items()
+        if number in moved and moved[number].shape == where.shape
+    }
+
+
 def _storage(tensor: Any) -> int:
     """Return a number for the storage of a tensor, 0 if it has none (sparse tensors)."""
     try:
@@ -265,15 +313,14 @@ def _call_deciding(
 ) -> Any:
     """Run call(inputs) with the arguments of each decision that is not exact replaced by those that
     `decide` returns."""
-    number = 0
+    numbers = itertools.count()
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        nonlocal number
         if _deciding(name, args, kwargs):
+            number = next(numbers)
             certainty = certain[number] if number < len(certain) else "uncertain"
-            number += 1
             if certainty != "exact":
-                return decide(name, args, kwargs, certainty)
+                return decide(name, args, kwargs, certainty, number)
         return args
 
     return _call_watched(call, inputs, at)
@@ -295,12 +342,13 @@ def _move(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     certainty: Certainty,
+    number: int,
     *,
     side: float,
     slack: float,
 ) -> Sequence[Any]:
     """Return a deciding operator's arguments with the value on which it decides moved to a side, by
-    `slack` at most."""
+    `slack` at most. number: of the decision."""
     import torch
 
     if positions := decisions.compared(name, args, kwargs):

@@ -16,6 +16,7 @@ from typing import Any
 from ..wire.nesting import replace_tensors, tensors_of
 
 NEIGHBOURS = 8  # of so many, the first stands for all in the first sample
+LARGE_SHARE = 1 / 8  # of all elements: an input with as many is sampled alone, too
 LARGEST = 1e30  # of an error that is told
 
 
@@ -24,16 +25,23 @@ def errors(
 ) -> list[list[float]]:
     """Return for each sample, and there for each output, the error of call(precise) on that sample
     of the inputs, relative to the norm of the expected output: first with one of eight neighbours,
-    then with one of two, along the last axis, the first and the second. Nothing for a sample that
-    the reference does not accept."""
+    then with one of two, along the last axis, the first and the second, and of each large one of
+    several inputs alone. Nothing for a sample that the reference does not accept."""
     samples: list[Callable[[Any], Any]] = [
         _first_of_eight,
         _second_of_two,
         partial(_first_of_two, axis=0),
     ]
-    if any(t.dim() > 2 for t in tensors_of(precise)):
+    tensors = tensors_of(precise)
+    if any(t.dim() > 2 for t in tensors):
         samples.append(partial(_first_of_two, axis=1))
-    return [_errors(call, precise, expected, sample) for sample in samples]
+    whole = list(range(len(tensors)))
+    found = [_errors(call, precise, expected, sample, whole) for sample in samples]
+    large = LARGE_SHARE * sum(t.numel() for t in tensors)
+    alone = [n for n, t in enumerate(tensors) if t.is_floating_point() and t.numel() >= large]
+    if len(tensors) > 1:
+        found += [_errors(call, precise, expected, _second_of_two, [n]) for n in alone]
+    return found
 
 
 def _errors(
@@ -41,9 +49,12 @@ def _errors(
     precise: Any,
     expected: Sequence[Any],
     sample: Callable[[Any], Any],
+    sampled: Sequence[int],
 ) -> list[float]:
+    """Return the errors with these tensors sampled."""
     try:
-        given = replace_tensors(precise, [sample(t) for t in tensors_of(precise)])
+        tensors = enumerate(tensors_of(precise))
+        given = replace_tensors(precise, [sample(t) if n in sampled else t for n, t in tensors])
         return [_distance(one, other) for one, other in zip(call(given), expected, strict=True)]
     except Exception:  # whatever a task raises: it accepts the inputs themselves
         return []

@@ -83,6 +83,12 @@ def compute(kind: Kind, call: _Call, arguments: Any, seed: int) -> list[Any]:
     return call(_moved(kind, arguments, seed)) if kind else []
 
 
+def moved(arguments: Any, seed: int) -> Any:
+    """Return arguments with each number moved relative to itself by its rounding error in double
+    precision. seed: determines to which side."""
+    return _moved("moved", arguments, seed)
+
+
 def _differ(expected: Any, wide: Any, result: Any) -> bool:
     if not dtypes.rounds(result.dtype):
         return False

@@ -154,3 +154,27 @@ def test_decimals_have_steps_of_their_own() -> None:
     assert float((high - low).max()) == pytest.approx(0.01)
     # MOST on either side
     assert float((high != low).double().mean()) == pytest.approx(2 * rounding.MOST, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given: [(torch.relu(torch.layer_norm(given[0], (512,))) > 0).sum(1)],
+        lambda given: [((given[0] * (given[0] > 0)).abs().cumsum(1) * 0.3 > 0).sum(1)],
+        lambda given: [(torch.softmax(given[0] - 1e30 * (given[0] < 0), 1) > 0).sum(1)],
+    ],
+)
+def test_what_is_equal_by_structure_stays_so(call: Call) -> None:
+    precise = high_precision.to_double(inputs())
+    (expected,) = call(precise)
+    for (found,) in rounding.compute_alternatives(call, precise, SLACK, [torch.int64]):
+        assert float((found != expected).double().mean()) < 0.05
+
+
+def test_differences_that_cancel_may_fall_on_either_side() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [given[0] > given[0].mean(1, keepdim=True)]
+
+    precise = [torch.full((8, 512), 0.3, dtype=torch.float64)]
+    found = rounding.compute_alternatives(call, precise, SLACK, [torch.bool])
+    assert {bool(each.all()) for (each,) in found} == {False, True}

@@ -35,6 +35,15 @@ def test_each_of_the_first_axes_and_the_last_is_sampled(axis: int) -> None:
     assert [error > 0 for (error,) in found] == [axis == 2, axis == 2, axis == 0, axis == 1]
 
 
+def test_each_of_several_large_inputs_is_sampled_alone() -> None:
+    one = torch.arange(64.0, dtype=torch.float64)
+    found = errors(lambda x: [x[0].sum() + 1e-9 * x[1].sum()], one, one.clone())
+    assert [error > 1e-6 for (error,) in found] == [True, True, True, True, False]
+    assert 0 < found[-1][0] < 1e-9
+    assert len(errors(lambda x: [x[0].sum() + x[1].sum()], one, one[:4])) == 4
+    assert len(errors(lambda x: [x[0].sum()], one)) == 3
+
+
 def test_what_the_reference_does_not_read_makes_no_error() -> None:
     given = torch.randn(64, 64, dtype=torch.float64)
     found = errors(lambda x: [x[0][:, 1::2].sum()], given)
