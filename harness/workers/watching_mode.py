@@ -19,6 +19,12 @@ from torch.utils._pytree import tree_map
 
 # operators have names, and are counted by the operator that calls them; the others compute nothing
 _NOT_ENTERED = (torch.Tensor, OperatorBase, torch.ScriptObject, torch.device, type)
+# Namespaces of which some operators are known to compute nothing, and all of their operators; texts
+# that add others are loaded later.
+_WATCHED = ("aten", "profiler")
+_FRAMEWORKS = frozenset(
+    name for name in torch._C._dispatch_get_all_op_names() if name.split("::")[0] in _WATCHED
+)
 
 
 class WatchingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
@@ -69,8 +75,13 @@ def is_higher_order(func: Any) -> bool:
 
 
 def full_name(func: Any) -> str:
-    """Return an operator's name with its namespace: "aten.mean.dim", "higher_order.cond"."""
-    return f"higher_order.{func.name()}" if is_higher_order(func) else str(func)
+    """Return an operator's name with its namespace: "aten.mean.dim", "higher_order.cond". One that
+    a text has added to the framework's own is named "added.aten.mean.mine"."""
+    if is_higher_order(func):
+        return f"higher_order.{func.name()}"
+    name = str(func)
+    own = name.split(".")[0] not in _WATCHED or func.name() in _FRAMEWORKS
+    return name if own else f"added.{name}"
 
 
 def uncompiled() -> contextlib.AbstractContextManager[Any]:

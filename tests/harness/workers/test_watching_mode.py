@@ -120,3 +120,15 @@ def test_nobody_hides_work_in_one_of_a_free_name() -> None:
     with torch.no_grad(), operators.Recorder() as recorder:
         clone(X)
     assert not operators.is_free(*recorder.counts())
+
+
+def test_an_operator_that_a_text_adds_to_the_frameworks_own_is_told_apart() -> None:
+    added = torch.library.Library("aten", "FRAGMENT")
+    added.define("clone.of_a_text(Tensor x) -> Tensor")
+    added.impl("clone.of_a_text", torch.tanh, "CompositeExplicitAutograd")
+    with torch.no_grad(), operators.Recorder() as recorder:
+        torch.ops.aten.clone.of_a_text(X)
+        X.clone()
+    assert {"added.aten.clone.of_a_text", "aten.clone.default"} <= set(recorder.counts())
+    assert not operators.is_free("added.aten.clone.of_a_text")
+    added._destroy()
