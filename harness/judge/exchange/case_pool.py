@@ -46,9 +46,12 @@ class CasePool:
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     # the values of what forward updates after a call on the first checking set, by name
     left_state: dict[str, LeftValue] = field(default_factory=dict)
+    # names of what forward updates alike for all inputs, see Drawer.foreseen_state
+    foreseen: set[str] | None = None
     # a case with gradients where none are recorded, with checking sets of its own
     unrecorded: CasePool | None = None
     timing: list[Group] = field(default_factory=list)
+    timed_candidates: int = 1  # for how many `timing` was drawn
     # of `timing`: two where there are parameters, which change between them
     halves: list[Half] = field(default_factory=list)
     # groups of one set each, for the last half, where a device's burst has several calls
@@ -78,6 +81,8 @@ class CasePool:
     steady: list[bool] = field(default_factory=list)
     # for each output, see tolerance.single_growth
     apart_growths: list[float] = field(default_factory=list)
+    # how much of a call's outputs other draws have as well, see Drawer.draw_timing; None if unknown
+    twin_bytes: int | None = None
     # outputs for which a constant would pass on the task's own inputs
     predictable: list[int] = field(default_factory=list)
     families: list[str] = field(default_factory=list)

@@ -137,7 +137,7 @@ class Half:
     its seed. warm_set: inputs for unmeasured calls, with allowances where their outputs are
     checked. typical_sizes: of each output, over all sets; see tolerance. allowances: what the state
     adds to those of plain and varied inputs, of each output; none if it adds nothing. leaves: the
-    layouts of the outputs."""
+    layouts of the outputs. twin_bytes: what `alike_bytes` is at least, from more draws."""
 
     state: int
     groups: list[Group]
@@ -145,6 +145,7 @@ class Half:
     typical_sizes: list[tolerance.TypicalSize]
     allowances: Sequence[tolerance.Allowance] = ()
     leaves: Sequence[dict[str, Any]] = ()
+    twin_bytes: int = 0
 
     def group(self, number: int) -> Group:
         """Return the sets of the burst `number`, cyclically."""
@@ -161,15 +162,24 @@ class Half:
     def alike_bytes(self) -> int:
         """The same where whole outputs can be ready for each of a few kinds of inputs, so that the
         draw that is most like it counts as well."""
-        return max(self.usual_bytes, self._draws.alike_bytes())
+        return max(self.usual_bytes, self.twin_bytes, self._draws.alike_bytes())
 
     @property
     def _draws(self) -> known_outputs.Draws:
         outputs = [input_set.expected for group in self.groups for input_set in group.sets]
-        limits = [
-            each.norm if each.rule == "rounding" else 0.0 for each in self.warm_set.allowances
-        ] or [0.0] * len(outputs[0])
-        return known_outputs.Draws(outputs, self.leaves or [{}] * len(outputs[0]), limits)
+        return compared(outputs, self.leaves, self.warm_set.allowances)
+
+
+def compared(
+    outputs: list[list[torch.Tensor]],
+    leaves: Sequence[dict[str, Any]],
+    allowances: Sequence[tolerance.Allowance],
+) -> known_outputs.Draws:
+    """Return the outputs of several draws for a comparison within these allowances. leaves: their
+    layouts, if known."""
+    limits = [each.norm if each.rule == "rounding" else 0.0 for each in allowances]
+    count = len(outputs[0])
+    return known_outputs.Draws(outputs, leaves or [{}] * count, limits or [0.0] * count)
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

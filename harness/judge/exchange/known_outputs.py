@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 # Draws whose usual values count, blocks of each output, and their bytes: what a device writes
 # at once (a sector). Only whole blocks count, since writing a part of one takes as long.
 DRAWS, BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
-# Draws that are compared in pairs, in fewer blocks: there may be many kinds of outputs.
+# Draws that are compared in pairs, in fewer blocks: there may be many kinds of outputs. Of so many
+# draws, this many may be alike by chance.
 PAIRED_DRAWS, PAIRED_BLOCKS = 192, 1 << 7
+CHANCE_SHARE, MOST_CHANCE = 1 / 8, 3
 # Fewer do not tell which values are frequent: what two of them have in common is usual then.
 FEW_DRAWS = 5
 
@@ -45,9 +47,14 @@ class Draws:
         return self._whole if shares is None else int(shares.median())
 
     def alike_bytes(self) -> int:
-        """Return how many are as in the draw that is most like it."""
+        """Return how many are as in the draw that is most like it, in a draw that has such a twin:
+        of many kinds, few of the draws are of a kind that came before, and whoever has outputs
+        ready for each needs no twin."""
         shares = self._shares(PAIRED_DRAWS, _paired_shares)
-        return self._whole if shares is None else int(shares.fill_diagonal_(0).amax(1).median())
+        if shares is None:
+            return self._whole
+        likest = shares.fill_diagonal_(0).amax(1).sort(descending=True).values
+        return int(likest[min(MOST_CHANCE, int(CHANCE_SHARE * len(likest)))])
 
     @property
     def _whole(self) -> int:

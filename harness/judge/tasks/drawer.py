@@ -17,7 +17,7 @@ from ...workers import parameter_states
 from ..correctness import tolerance
 from ..correctness.distance import same_bits
 from ..errors import WorkerFailed
-from ..exchange import input_sets
+from ..exchange import input_sets, known_outputs
 from ..exchange.bursts import working_bytes
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half, InputSet, LeftValue
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 # the largest case whose graph is traced: intermediate results need several times as much
 GRAPH_BYTES = 1 << 28
+# elements of a tensor that takes some time to update: counters are no work
+FORESEEN = 256
 SETS_SHARE = 0.4  # share of a device's free memory for checking sets; workers need some too
 
 
@@ -193,8 +195,9 @@ class Drawer:
         """Draw timing sets for one pair of processes and a kernel of about `latency_us` per call,
         unless there are some: for `bursts` bursts if the case is small, times the number of
         candidates."""
-        if pool.timing:
+        if pool.timing and pool.timed_candidates == candidates:
             return
+        pool.timed_candidates = candidates
         one_by_one = self._family.ONE_BY_ONE
         plan = plan_timing(
             pool, latency_us, bursts, candidates, self.free_bytes(), one_by_one=one_by_one
@@ -202,6 +205,8 @@ class Drawer:
         pool.one_by_one, pool.short, pool.empty_bursts = one_by_one, plan.short, plan.empty_bursts
         pool.calls, pool.warm_calls = plan.calls, plan.warm_calls
         self.set_state(pool, 0)
+        if one_by_one and pool.twin_bytes is None:
+            pool.twin_bytes = self._twin_bytes(pool)
         pool.halves = self._draw_halves(pool, plan.bursts, candidates)
         pool.timing = [group for half in pool.halves for group in half.groups]
         if pool.calls > 1 and not one_by_one:
@@ -227,8 +232,8 @@ class Drawer:
         families = timed_families(list(pool.family_allowances), count, revealing)
         later = bursts // 2 * candidates * pool.calls if changes else 0
         groups = self._draw_groups(pool, families[later:])
-        leaves = pool.outputs["leaves"]
-        halves = [Half(0, groups, dense, input_sets.typical_sizes(groups), leaves=leaves)]
+        known = {"leaves": pool.outputs["leaves"], "twin_bytes": pool.twin_bytes or 0}
+        halves = [Half(0, groups, dense, input_sets.typical_sizes(groups), **known)]
         if changes:
             kind = pool.next_kind()
             limits = pool.state_allowances.get(kind, [])
@@ -241,8 +246,17 @@ class Drawer:
                 warm = input_sets.make_warm_set(
                     self._maker.make_group(pool, ["dense"]), limits or pool.allowances, usual
                 )
-            halves.append(Half(changed, groups, warm, usual, limits, leaves))
+            halves.append(Half(changed, groups, warm, usual, limits, **known))
         return halves
+
+    def _twin_bytes(self, pool: CasePool) -> int:
+        """Return how much of a call's outputs other draws have as well, among more draws than are
+        timed: there may be many kinds of outputs. 0 where few can be had; the timed ones tell
+        then."""
+        outputs = self._maker.draw_outputs(pool, known_outputs.PAIRED_DRAWS)
+        if len(outputs) < known_outputs.FEW_DRAWS:
+            return 0
+        return input_sets.compared(outputs, pool.outputs["leaves"], pool.allowances).alike_bytes()
 
     def _draw_groups(self, pool: CasePool, families: list[str]) -> list[Group]:
         return [
@@ -265,6 +279,25 @@ class Drawer:
         if not pool.left_state:
             pool.left_state = self.left_after(pool, 0, [input_set])
         return pool.left_state
+
+    def foreseen_state(self, pool: CasePool) -> set[str]:
+        """Return what the reference updates without looking at the inputs, such as an average of
+        its parameters: tensors of some size that a call on other inputs leaves alike. Who knows the
+        parameters can compute these for all calls to come. Raises WorkerFailed."""
+        if pool.foreseen is None:
+            sets = [input_set for state, input_set in pool.checking if state == 0][:2]
+            names = {
+                name
+                for name, left in self.left_state(pool, sets[0]).items()
+                if left.framework.numel() >= FORESEEN and left.framework.is_floating_point()
+            }
+            other = self.left_after(pool, 0, sets[-1:]) if names and len(sets) > 1 else {}
+            pool.foreseen = {
+                name
+                for name in names & set(other)
+                if same_bits(pool.left_state[name].framework, other[name].framework)
+            }
+        return pool.foreseen
 
     def left_after(
         self, pool: CasePool, state: int, sets: Sequence[InputSet]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # bytes relative to the original values, at most: 64-bit values for 8-bit ones
 _PRECISIONS = {"expected": 8, "framework": 1}
+# limits on draws whose outputs are compared with each other: bytes, seconds, and draws at once
+DRAWN_BYTES, DRAWN_SECONDS, DRAWN_AT_ONCE = 256 << 20, 0.5, 32
 _PLACES_BYTES = 64  # of JSON for the place of an output, and once more around all
 
 
@@ -83,6 +86,18 @@ class SetMaker:
             orders=pool.orders,
             sampled=data["sampled"],
         )
+
+    def draw_outputs(self, pool: CasePool, most: int) -> list[list[torch.Tensor]]:
+        """Return the expected outputs of so many plain draws, fewer where they are large or take
+        long."""
+        most = min(most, DRAWN_BYTES // pool.slot_bytes)
+        at_once = max(1, min(DRAWN_AT_ONCE, DRAWN_BYTES // (4 * pool.set_bytes)))
+        outputs: list[list[torch.Tensor]] = []
+        end = time.monotonic() + DRAWN_SECONDS
+        while len(outputs) < most and time.monotonic() < end:
+            group = self.make_group(pool, ["dense"] * min(at_once, most - len(outputs)))
+            outputs += [input_set.expected for input_set in group.sets]
+        return outputs
 
     def make_group(self, pool: CasePool, families: list[str]) -> Group:
         """Make sets of these families for one timed burst, with expected outputs in the outputs'

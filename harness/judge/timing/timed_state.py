@@ -52,8 +52,9 @@ class TimedState:
         self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._left: list[_Left] = []
         self.unread: set[str] = set()
-        """What was known only from the process's own report, or could not be compared since the
-        reference's values are not finite."""
+        """What was known only from the process's own report, could not be compared since the
+        reference's values are not finite, or is the same for all inputs, so that it may have been
+        computed for many calls at once."""
 
     def begin(self, call: Callable[[], None]) -> None:
         """Note where the tensors lie, before the calls of a half. call: makes one call, twice."""
@@ -61,7 +62,8 @@ class TimedState:
         before = self._find()
         call()
         self._places = self._find()
-        self._fixed = {name for name, place in self._places.items() if before.get(name) == place}
+        fixed = {name for name, place in self._places.items() if before.get(name) == place}
+        self._fixed = fixed - self._overlapping()
         self._between = {}, []
 
     def copies(self) -> device_copies.Copies:
@@ -91,6 +93,19 @@ class TimedState:
         """Read the tensors after the last call, while the process is stopped."""
         self._seen = self._read(self._places)
 
+    def _overlapping(self) -> set[str]:
+        """Return what shares memory with another one: a tensor that is never written could lie
+        where one is that gets the same values."""
+        ends = sorted(
+            (place, place + self._like[name].nbytes, name) for name, place in self._places.items()
+        )
+        found, reached = set[str](), (0, "")
+        for start, end, name in ends:
+            if start < reached[0]:
+                found |= {name, reached[1]}
+            reached = max(reached, (end, name))
+        return found
+
     def _find(self) -> dict[str, int]:
         return candidate_state.places(self._worker, self._pool.name, list(self._like))
 
@@ -117,6 +132,7 @@ class TimedState:
 
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
+        self.unread |= self._drawer.foreseen_state(self._pool)
         for left in self._left:
             expected = self._drawer.left_after(self._pool, left.state, left.calls)
             for name, reference in expected.items():

@@ -91,7 +91,8 @@ def drawn(outputs: list[torch.Tensor]) -> Half:
 def test_what_other_draws_have_as_well_can_be_ready() -> None:
     prefix = torch.arange(96.0)
     half = drawn([torch.cat([prefix, torch.randn(32)]) for _ in range(8)])
-    assert half.alike_bytes == pytest.approx(prefix.nbytes, rel=0.05)
+    # a sample of 128 blocks: five standard errors
+    assert half.alike_bytes == pytest.approx(prefix.nbytes, rel=0.25)
     assert half.usual_bytes == pytest.approx(prefix.nbytes, rel=0.05)
     alone = drawn([torch.randn(8)])  # nobody knows
     assert alone.alike_bytes == alone.usual_bytes == 32
