@@ -116,20 +116,21 @@ def move(
     return torch.where(finite, moved, value)
 
 
-def are_equal(name: str, args: Sequence[Any]) -> Any:
-    """Return where the two sides of a comparison are equal, None for another operator."""
-    return args[0] == args[1] if name in _ELEMENTWISE else None
+def are_zero(name: str, args: Sequence[Any]) -> Any:
+    """Return where both sides of a comparison are zero, None for another operator."""
+    return (args[0] == 0) & (args[1] == 0) if name in _ELEMENTWISE else None
 
 
 def keep_equal(
     name: str, args: Sequence[Any], kwargs: dict[str, Any], moved: Sequence[Any], where: Any
 ) -> Sequence[Any]:
     """Return a comparison's arguments as moved, but those of args where its sides stay equal.
-    where: see are_equal; None where nothing does."""
-    if where is None:
-        return moved
+    where: see are_zero; None where nothing does. What was moved before may have changed shapes."""
     import torch
 
+    now = are_zero(name, args)
+    if where is None or now is None or where.shape != now.shape:
+        return moved
     at = compared(name, args, kwargs)[0]
     kept = list(moved)
     kept[at] = torch.where(where, args[at], moved[at])

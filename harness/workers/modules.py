@@ -41,7 +41,9 @@ def load(source: str, name: str, filename: str) -> types.ModuleType:
         code = compile(source.encode(), filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
-        raise LoadError("syntax_error", f"{filename}, line {line}: {error.args[0]}") from error
+        raise LoadError(
+            "syntax_error", f"{filename}, line {line}: {getattr(error, 'msg', error)}"
+        ) from error
     # Triton reads the source of its kernels
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     module = types.ModuleType(name)

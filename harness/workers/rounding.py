@@ -20,13 +20,13 @@ tells apart.
 
 Where arguments are exact, the operator's rule alone decides ties, and they are not moved, whatever
 else the task decides on. Products are moved relative to themselves, and two sides of a comparison
-that are equal whatever the inputs are (a rectified zero and zero) are not moved apart.
+that are zero whatever the inputs are (a rectified number and zero) are not moved apart.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -160,7 +160,7 @@ def compute_alternatives(
     beyond."""
     if not slack:
         return []
-    equal = _equal_by_structure(call, inputs)
+    zeros = _zeros_by_structure(call, inputs)
 
     def move(
         name: str,
@@ -171,8 +171,8 @@ def compute_alternatives(
         *,
         side: float,
     ) -> Sequence[Any]:
-        moved = _move(name, args, kwargs, certainty, number, side=side, slack=slack)
-        return decisions.keep_equal(name, args, kwargs, moved, equal.get(number))
+        moved = _move(name, args, kwargs, certainty, side=side, slack=slack)
+        return decisions.keep_equal(name, args, kwargs, moved, zeros.get(number))
 
     sides = []
     for side in SIDES:
@@ -219,7 +219,7 @@ def outputs_left_open(
     ) -> Sequence[Any]:
         if number not in found:
             return args
-        return _move(name, args, kwargs, certainty, number, side=side, slack=slack)
+        return _move(name, args, kwargs, certainty, side=side, slack=slack)
 
     differing = set()
     for side in SIDES if found else ():
@@ -266,38 +266,35 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     return collected
 
 
-def _equal_by_structure(call: Callable[[Any], Any], inputs: Any) -> dict[int, Any]:
-    """Return for comparisons of call(inputs), by number, where both sides are equal whatever the
-    inputs are: a rectified zero, a sum over padding. There they stay equal where each input is
-    moved by itself; a difference that cancels does not."""
-    found: list[dict[int, Any]] = []
-    for arguments in (inputs, second_results.moved(inputs, 0)):
-        numbers, equal = itertools.count(), dict[int, Any]()
-
-        def at(
-            name: str,
-            args: Sequence[Any],
-            kwargs: dict[str, Any],
-            numbers: Iterator[int] = numbers,
-            equal: dict[int, Any] = equal,
-        ) -> Sequence[Any]:
-            if _deciding(name, args, kwargs):
-                number, where = next(numbers), decisions.are_equal(name, args)
-                if where is not None:
-                    equal[number] = where
-            return args
-
-        try:
-            _call_watched(call, arguments, at)
-        except Exception:  # the task's own code: it accepts the inputs themselves
-            return {}
-        found.append(equal)
-    plain, moved = found
+def _zeros_by_structure(call: Callable[[Any], Any], inputs: Any) -> dict[int, Any]:
+    """Return for comparisons of call(inputs), by number, where both sides are zero also when each
+    input is moved by another amount: rectified numbers, sums over padding. There every right order
+    of operations gives zero. A difference that cancels does not stay zero."""
+    plain = _zeros(call, inputs)
+    try:
+        moved = _zeros(call, second_results.moved(inputs, 0)) if plain else {}
+    except Exception:  # the task's own code, which accepts the inputs themselves: all stays open
+        return {}
     return {
         number: where & moved[number]
         for number, where in plain.items()
         if number in moved and moved[number].shape == where.shape
     }
+
+
+def _zeros(call: Callable[[Any], Any], inputs: Any) -> dict[int, Any]:
+    """Return for comparisons of call(inputs), by number, where both sides are zero, if anywhere."""
+    numbers, found = itertools.count(), dict[int, Any]()
+
+    def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+        if _deciding(name, args, kwargs):
+            number, where = next(numbers), decisions.are_zero(name, args)
+            if where is not None and bool(where.any()):
+                found[number] = where
+        return args
+
+    _call_watched(call, inputs, at)
+    return found
 
 
 def _storage(tensor: Any) -> int:
@@ -342,13 +339,12 @@ def _move(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     certainty: Certainty,
-    number: int,
     *,
     side: float,
     slack: float,
 ) -> Sequence[Any]:
     """Return a deciding operator's arguments with the value on which it decides moved to a side, by
-    `slack` at most. number: of the decision."""
+    `slack` at most."""
     import torch
 
     if positions := decisions.compared(name, args, kwargs):

@@ -38,7 +38,7 @@ def errors(
     whole = list(range(len(tensors)))
     found = [_errors(call, precise, expected, sample, whole) for sample in samples]
     large = LARGE_SHARE * sum(t.numel() for t in tensors)
-    alone = [n for n, t in enumerate(tensors) if t.is_floating_point() and t.numel() >= large]
+    alone = [n for n, t in enumerate(tensors) if t.numel() >= large]
     if len(tensors) > 1:
         found += [_errors(call, precise, expected, _second_of_two, [n]) for n in alone]
     return found

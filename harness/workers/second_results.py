@@ -33,6 +33,7 @@ DOUBLE = ("float64", "complex128")
 LEAST = 4.0
 # how far inputs are moved, relative to themselves
 EPS = {"moved": 2.0**-52, "moved by norm": 2.0**-52, "moved in single": 2.0**-23}
+MOVED = 2.0**-30  # the largest move of `moved`, where the dtype allows it
 # by norm so many times as far: a factorization rounds more than once, and one draw of signs may be
 # a lucky one
 BY_NORM = 4.0
@@ -84,9 +85,20 @@ def compute(kind: Kind, call: _Call, arguments: Any, seed: int) -> list[Any]:
 
 
 def moved(arguments: Any, seed: int) -> Any:
-    """Return arguments with each number moved relative to itself by its rounding error in double
-    precision. seed: determines to which side."""
-    return _moved("moved", arguments, seed)
+    """Return arguments with each number moved up relative to itself, each by another amount. seed:
+    determines the amounts."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+
+    def move(tensor: Any) -> Any:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        by = torch.rand(tensor.shape, generator=generator, dtype=torch.float64).to(tensor.device)
+        most = max(MOVED, 8 * torch.finfo(tensor.dtype).eps)
+        return (tensor + most * by * tensor).to(tensor.dtype)
+
+    return map_tensors(arguments, move)
 
 
 def _differ(expected: Any, wide: Any, result: Any) -> bool:

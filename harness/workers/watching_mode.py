@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._prims  # registers its operators
 from torch._ops import HigherOrderOperator, OperatorBase
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
@@ -21,7 +22,7 @@ from torch.utils._pytree import tree_map
 _NOT_ENTERED = (torch.Tensor, OperatorBase, torch.ScriptObject, torch.device, type)
 # Namespaces of which some operators are known to compute nothing, and all of their operators; texts
 # that add others are loaded later.
-_WATCHED = ("aten", "profiler")
+_WATCHED = ("aten", "prims", "profiler")
 _FRAMEWORKS = frozenset(
     name for name in torch._C._dispatch_get_all_op_names() if name.split("::")[0] in _WATCHED
 )

@@ -203,27 +203,24 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
 def counted() -> ScalarSelect[int]:
     """Return the query for the evaluation whose figures a node has: its own, or, after it was
     measured again, the newest of the same key that its session paid for, which pools all samples
-    and is not another node's own. What was proved wrong once stays so: of these evaluations the
-    newest with such a verdict counts."""
-    n, first = schema.nodes, schema.evaluations.alias()
-
-    def newest(*, wrong: bool) -> ScalarSelect[int]:
-        newer, named = schema.evaluations.alias(), schema.nodes.alias()
-        other = exists().where(
-            named.c.session == n.c.session,
-            named.c.evaluation == newer.c.id,
-            named.c.seq != n.c.seq,
-        )
-        return (
-            select(func.max(newer.c.id))
-            .where(newer.c.key == first.c.key, newer.c.session == n.c.session)
-            .where(newer.c.id >= first.c.id, ~other)
-            .where(*([newer.c.status.in_(PROVED_WRONG)] if wrong else []))
-            .correlate(first, n)
-            .scalar_subquery()
-        )
-
-    counts = func.coalesce(newest(wrong=True), newest(wrong=False), first.c.id)
+    and is not another node's own. What was proved wrong once stays so: of the session's evaluations
+    of the key the newest with such a verdict counts."""
+    n, first, newer, named = (
+        schema.nodes,
+        schema.evaluations.alias(),
+        schema.evaluations.alias(),
+        schema.nodes.alias(),
+    )
+    same_key = (
+        select(func.max(newer.c.id))
+        .where(newer.c.key == first.c.key, newer.c.session == n.c.session)
+        .correlate(first, n)
+    )
+    wrong = same_key.where(newer.c.status.in_(PROVED_WRONG))
+    again = same_key.where(newer.c.id > first.c.id).where(
+        ~exists().where(named.c.session == n.c.session, named.c.evaluation == newer.c.id)
+    )
+    counts = func.coalesce(wrong.scalar_subquery(), again.scalar_subquery(), first.c.id)
     return select(counts).where(first.c.id == n.c.evaluation).correlate(n).scalar_subquery()
 
 

@@ -81,7 +81,7 @@ class CasePool:
     steady: list[bool] = field(default_factory=list)
     # for each output, see tolerance.single_growth
     apart_growths: list[float] = field(default_factory=list)
-    # how much of a call's outputs other draws have as well, see Drawer.draw_timing; None if unknown
+    # how much of a call's outputs other draws have as well, see known_outputs; None if unknown
     twin_bytes: int | None = None
     # outputs for which a constant would pass on the task's own inputs
     predictable: list[int] = field(default_factory=list)

@@ -47,14 +47,23 @@ class Draws:
         return self._whole if shares is None else int(shares.median())
 
     def alike_bytes(self) -> int:
-        """Return how many are as in the draw that is most like it, in a draw that has such a twin:
-        of many kinds, few of the draws are of a kind that came before, and whoever has outputs
-        ready for each needs no twin."""
-        shares = self._shares(PAIRED_DRAWS, _paired_shares)
-        if shares is None:
+        """Return how many are as in the draw that is most like it: the median over the draws."""
+        likest = self._likest()
+        return self._whole if likest is None else int(likest.median())
+
+    def twin_bytes(self) -> int:
+        """Return the same in a draw that has such a twin: of many kinds, few of the draws are of a
+        kind that came before, and whoever has outputs ready for each needs no twin."""
+        likest = self._likest()
+        if likest is None:
             return self._whole
-        likest = shares.fill_diagonal_(0).amax(1).sort(descending=True).values
-        return int(likest[min(MOST_CHANCE, int(CHANCE_SHARE * len(likest)))])
+        by_chance = min(MOST_CHANCE, int(CHANCE_SHARE * len(likest)))
+        return int(likest.sort(descending=True).values[by_chance])
+
+    def _likest(self) -> torch.Tensor | None:
+        """Return for each draw the bytes of the draw that is most like it, None for one draw."""
+        shares = self._shares(PAIRED_DRAWS, _paired_shares)
+        return None if shares is None else shares.fill_diagonal_(0).amax(1)
 
     @property
     def _whole(self) -> int:

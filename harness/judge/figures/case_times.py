@@ -78,7 +78,8 @@ class Block:
     calls: int = 1
     warm: int = 0
     state_unread: bool = False
-    """Whether what the reference updates was known only from the candidate's own report."""
+    """Whether what the reference updates was known only from the candidate's own report, or may
+    have been computed for many calls at once."""
     null_ns: list[tuple[int, int]] = field(default_factory=list)
     warm_us: dict[str, float] = field(default_factory=dict)
     end_to_end_us: dict[str, float] = field(default_factory=dict)

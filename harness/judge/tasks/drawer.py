@@ -197,6 +197,7 @@ class Drawer:
         candidates."""
         if pool.timing and pool.timed_candidates == candidates:
             return
+        pool.release()
         pool.timed_candidates = candidates
         one_by_one = self._family.ONE_BY_ONE
         plan = plan_timing(
@@ -256,7 +257,7 @@ class Drawer:
         outputs = self._maker.draw_outputs(pool, known_outputs.PAIRED_DRAWS)
         if len(outputs) < known_outputs.FEW_DRAWS:
             return 0
-        return input_sets.compared(outputs, pool.outputs["leaves"], pool.allowances).alike_bytes()
+        return input_sets.compared(outputs, pool.outputs["leaves"], pool.allowances).twin_bytes()
 
     def _draw_groups(self, pool: CasePool, families: list[str]) -> list[Group]:
         return [
@@ -285,17 +286,16 @@ class Drawer:
         its parameters: tensors of some size that a call on other inputs leaves alike. Who knows the
         parameters can compute these for all calls to come. Raises WorkerFailed."""
         if pool.foreseen is None:
-            sets = [input_set for state, input_set in pool.checking if state == 0][:2]
-            names = {
-                name
-                for name, left in self.left_state(pool, sets[0]).items()
-                if left.framework.numel() >= FORESEEN and left.framework.is_floating_point()
-            }
-            other = self.left_after(pool, 0, sets[-1:]) if names and len(sets) > 1 else {}
+            sets = [input_set for state, input_set in pool.checking if state == 0]
+            one, other = sets[0], sets[min(1, len(sets) - 1)]
+            # several calls: an update may depend on the inputs of the call before
+            found = self.left_after(pool, 0, [one, one, other])
+            others = self.left_after(pool, 0, [other, other, one])
             pool.foreseen = {
                 name
-                for name in names & set(other)
-                if same_bits(pool.left_state[name].framework, other[name].framework)
+                for name, left in found.items()
+                if left.framework.numel() >= FORESEEN
+                and same_bits(left.framework, others[name].framework)
             }
         return pool.foreseen
 

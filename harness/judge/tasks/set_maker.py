@@ -95,7 +95,9 @@ class SetMaker:
         outputs: list[list[torch.Tensor]] = []
         end = time.monotonic() + DRAWN_SECONDS
         while len(outputs) < most and time.monotonic() < end:
-            group = self.make_group(pool, ["dense"] * min(at_once, most - len(outputs)))
+            # few at first, since one may take long
+            count = min(at_once, most - len(outputs), 1 + len(outputs))
+            group = self.make_group(pool, ["dense"] * count)
             outputs += [input_set.expected for input_set in group.sets]
         return outputs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,11 +34,15 @@ MERGED = (
 DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
 Times = Mapping[str, CaseTimes]  # by case
 STATE_UNREAD = (
-    "the reference's forward updates parameters or buffers, and no speed-up can be certified: the "
-    "candidate's are new tensors after each call, not contiguous, or in one memory, so that the "
-    "judge cannot read them while the process is stopped (update them in place, with copy_ or an "
-    "out argument, each in memory of its own), or the update is the same for all inputs, so that "
-    "it may be computed for many calls at once"
+    "the reference's forward updates parameters or buffers, and those of the candidate are new "
+    "tensors after each call, not contiguous, or in one memory. The judge cannot read them while "
+    "the process is stopped, so no speed-up can be certified. Update them in place, with copy_ or "
+    "an out argument, each in memory of its own"
+)
+STATE_FORESEEN = (
+    "the reference's forward updates {names} alike for all inputs. A kernel may do that for many "
+    "calls at once, so no speed-up can be certified for this task; whoever trusts the author can "
+    "time it with the update left out of the reference"
 )
 
 
@@ -79,7 +84,9 @@ def conclude(
     comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
     if is_state_unread(case_times):
-        signals.append(Signal("clock_open", f"case {case.name}: {STATE_UNREAD}"))
+        foreseen = ", ".join(sorted(context.task.pools[case.name].foreseen or ()))
+        text = STATE_FORESEEN.format(names=foreseen) if foreseen else STATE_UNREAD
+        signals.append(Signal("clock_open", f"case {case.name}: {text}"))
     else:
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
         spared_us = hidden_us(context, case_times, case.name, best) - turns_us
@@ -136,7 +143,8 @@ def compare(
 
 
 def is_state_unread(times: CaseTimes) -> bool:
-    """Return whether what timed calls left was known only from the candidate's own report."""
+    """Return whether what timed calls left was known only from the candidate's own report, or may
+    have been computed for many calls at once."""
     return any(block.state_unread for block in times.blocks)
 
 
@@ -171,11 +179,13 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
 
 
 def _slowdown(context: StageContext, times: CaseTimes, case: str) -> float:
-    """Return by how much a baseline took longer than when the task was opened, at least 1: where
-    something else uses the memory, copying outputs takes longer as well."""
+    """Return by how much the strongest baseline took longer than when the task was opened, at least
+    1, and 1 where it was not timed then: where something else uses the memory, copying outputs
+    takes longer as well."""
     screened_us = next(each.baselines_us for each in context.facts.cases if each.name == case)
-    factors = [us / screened_us[name] for name, us in medians(times).items() if name in screened_us]
-    return max([1.0, *factors])
+    reached_us = medians(times)
+    name = strongest(times)
+    return max(1.0, reached_us[name] / screened_us.get(name, math.inf))
 
 
 def is_contended(context: StageContext, times: Times, case: str) -> bool:

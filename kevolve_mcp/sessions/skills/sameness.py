@@ -69,7 +69,7 @@ def _unordered(graph: Iterable[Operator]) -> tuple[str, ...]:
     each other may stand in any order."""
     digests: list[str] = []
     for operator in graph:
-        taken = [digests[n] if n >= 0 else str(n) for n in operator.reads]
+        taken = [digests[n] if 0 <= n < len(digests) else str(n) for n in operator.reads]
         text = json.dumps([operator.name, operator.axes, taken])
         digests.append(hashlib.sha256(text.encode()).hexdigest())
     return tuple(sorted(digests))

@@ -164,17 +164,32 @@ def test_decimals_have_steps_of_their_own() -> None:
         lambda given: [(torch.softmax(given[0] - 1e30 * (given[0] < 0), 1) > 0).sum(1)],
     ],
 )
-def test_what_is_equal_by_structure_stays_so(call: Call) -> None:
+def test_what_is_zero_by_structure_stays_so(call: Call) -> None:
     precise = high_precision.to_double(inputs())
     (expected,) = call(precise)
     for (found,) in rounding.compute_alternatives(call, precise, SLACK, [torch.int64]):
         assert float((found != expected).double().mean()) < 0.05
 
 
-def test_differences_that_cancel_may_fall_on_either_side() -> None:
-    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
-        return [given[0] > given[0].mean(1, keepdim=True)]
-
-    precise = [torch.full((8, 512), 0.3, dtype=torch.float64)]
+@pytest.mark.parametrize(
+    ("call", "width"),
+    [
+        (lambda given: [given[0] > given[0].mean(1, keepdim=True)], 2),
+        (lambda given: [given[0] > given[0].mean(1, keepdim=True)], 512),
+        (lambda given: [given[0] / given[0].abs().amax(1, keepdim=True) >= 1], 4),
+        (lambda given: [torch.softmax(given[0], 1).sum(1) >= 1], 4),
+    ],
+)
+def test_what_rounding_decides_may_fall_on_either_side(call: Call, width: int) -> None:
+    precise = [torch.full((8, width), 0.3, dtype=torch.float64)]
     found = rounding.compute_alternatives(call, precise, SLACK, [torch.bool])
     assert {bool(each.all()) for (each,) in found} == {False, True}
+
+
+def test_shapes_may_follow_from_comparisons() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        few = given[0][given[0].cumsum(1) > 1]
+        return [(torch.relu(few) > 0).sum()]
+
+    precise = high_precision.to_double([torch.full((8, 4), 0.25)])
+    assert len(rounding.compute_alternatives(call, precise, SLACK, [torch.int64])) == 4

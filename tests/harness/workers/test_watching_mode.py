@@ -122,13 +122,14 @@ def test_nobody_hides_work_in_one_of_a_free_name() -> None:
     assert not operators.is_free(*recorder.counts())
 
 
-def test_an_operator_that_a_text_adds_to_the_frameworks_own_is_told_apart() -> None:
-    added = torch.library.Library("aten", "FRAGMENT")
+@pytest.mark.parametrize("namespace", ["aten", "prims"])
+def test_an_operator_that_a_text_adds_to_the_frameworks_own_is_told_apart(namespace: str) -> None:
+    added = torch.library.Library(namespace, "FRAGMENT")
     added.define("clone.of_a_text(Tensor x) -> Tensor")
     added.impl("clone.of_a_text", torch.tanh, "CompositeExplicitAutograd")
     with torch.no_grad(), operators.Recorder() as recorder:
-        torch.ops.aten.clone.of_a_text(X)
+        getattr(torch.ops, namespace).clone.of_a_text(X)
         X.clone()
-    assert {"added.aten.clone.of_a_text", "aten.clone.default"} <= set(recorder.counts())
-    assert not operators.is_free("added.aten.clone.of_a_text")
+    assert {f"added.{namespace}.clone.of_a_text", "aten.clone.default"} <= set(recorder.counts())
+    assert not operators.is_free(f"added.{namespace}.clone.of_a_text")
     added._destroy()

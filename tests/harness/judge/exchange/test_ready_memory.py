@@ -152,12 +152,21 @@ def test_floats_of_eight_bits_are_compared_as_numbers() -> None:
     assert known_outputs.Draws(draws, [{}], [0.05]).usual_bytes() < 0.05 * (1 << 14)
 
 
-def test_many_kinds_of_outputs_have_a_twin_among_many_draws() -> None:
-    kinds = torch.randn(64, 512)
-    draws = [[kinds[torch.randint(64, ())]] for _ in range(192)]
-    found = known_outputs.Draws(draws, [{}], [0.0])
-    assert found.alike_bytes() == draws[0][0].nbytes
-    assert found.usual_bytes() < 0.2 * draws[0][0].nbytes
+@pytest.mark.parametrize("kinds", [64, 1024])
+def test_many_kinds_of_outputs_have_a_twin_among_many_draws(kinds: int) -> None:
+    values = torch.randn(kinds, 512)
+    outputs = [[values[torch.randint(kinds, ())]] for _ in range(192)]
+    found = known_outputs.Draws(outputs, [{}], [0.0])
+    assert found.twin_bytes() == values[0].nbytes
+    assert (found.alike_bytes() == values[0].nbytes) == (kinds == 64)
+    assert found.usual_bytes() < 0.2 * values[0].nbytes
+
+
+def test_one_pair_that_is_alike_by_chance_is_no_kind() -> None:
+    outputs = [[torch.randn(512)] for _ in range(24)]
+    outputs[3] = [torch.zeros(512)]
+    outputs[7] = [torch.zeros(512)]
+    assert known_outputs.Draws(outputs, [{}], [0.0]).twin_bytes() == 0
 
 
 def test_no_output_lay_in_the_gaps_of_another() -> None:
