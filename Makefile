@@ -52,7 +52,7 @@ test: lint
 	@cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; export KEVOLVE_TEST_CACHE="$$cache"; set -ex; \
 	tests() { $(BIN)/pytest -o cache_dir="$$cache/pytest" "$$@"; }; \
 	crowd=(-m "not proof and not quiet"); quiet=(-m quiet $$(grep -rlw quiet tests --include="test_*.py")); \
-	tests -rs "$${crowd[@]}" -n 3 --dist loadfile || tests "$${crowd[@]}" --lf --lfnf=none; \
+	tests -rs "$${crowd[@]}" -n 2 --dist loadfile || tests "$${crowd[@]}" --lf --lfnf=none; \
 	tests "$${quiet[@]}" || tests "$${quiet[@]}" --lf --lfnf=none
 
 lint: $(STAMP)
