@@ -5,7 +5,8 @@ the last call, so that it can neither bring them up to date when it is asked nor
 turns at once. On a device that shares its memory they are copied behind the outputs of the drawn
 round, before the clock stops. A tensor that is not where it lay before the calls is taken from the
 process's own report: it was assigned anew, it is not contiguous, or the judge cannot read its
-device memory. What is known only from there makes no candidate faster.
+device memory. What is known only from there makes no candidate faster, and neither does what lies
+in the memory of another tensor, or what the reference updates alike for all inputs.
 """
 
 from __future__ import annotations
