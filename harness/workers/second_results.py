@@ -101,6 +101,24 @@ def moved(arguments: Any, seed: int) -> Any:
     return map_tensors(arguments, move)
 
 
+def moved_apart(value: Any, by: float, seed: int) -> Any:
+    """Return a tensor, or a structure of tensors, with each number moved up or down by `by` times
+    itself. seed: determines which. The results show what becomes of roundings of that size: of the
+    terms of sums, for example. Numbers of 8 bits are left."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+
+    def move(tensor: Any) -> Any:
+        if not dtypes.rounds(tensor.dtype) or dtypes.is_float8(tensor):
+            return tensor
+        up = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8)
+        factors = 1.0 + by * (2.0 * up.double() - 1.0)
+        return (tensor * factors.to(tensor.device)).to(tensor.dtype)
+
+    return map_tensors(value, move)
+
+
 def _differ(expected: Any, wide: Any, result: Any) -> bool:
     if not dtypes.rounds(result.dtype):
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -164,8 +164,9 @@ def left_state(
     task: LiveTask, write: Sequence[Write], orders: Sequence[SetOrder], names: Sequence[str]
 ) -> dict[str, Any]:
     """Call the reference on the inputs of these sets, from its present state, and write the
-    resulting values of these parameters and buffers: in high precision, then in the framework's own
-    dtype. Returns the layouts of both."""
+    resulting values of these parameters and buffers: in high precision, in the framework's own
+    dtype, and in high precision from numbers that are moved by roundings, see _Moved. Returns the
+    layouts of all three."""
     case = task.cases[orders[0].case]
     present = modules.state(case.model, case.initial_state)
     start = [present[name].detach().clone() for name in case.initial_state]
@@ -183,20 +184,54 @@ def left_state(
 
     with task.all_threads():
         layouts = []
-        for put, model in zip(write, (case.precise, case.model), strict=True):
+        ways = (case.precise, False), (case.model, False), (case.precise, True)
+        for put, (model, moving) in zip(write, ways, strict=True):
             case.set_state(start)  # again: both may be the same model
             call = model_calls.forward(model, case.upstream)
+            moved = _Moved(case, present, names) if moving else None
             for order in orders:
                 inputs = inputs_of(order)
                 doubled = case.doubled and model is case.precise
                 values = high_precision.to_double(inputs) if doubled else inputs
+                if moved is not None:
+                    values = moved.before_call(values, order.seed + 4)
                 task.attempt(partial(call, values))
             state = modules.state(model, case.initial_state)
             left = [state[name].detach().cpu().contiguous() for name in names]
             layouts.append(plan_layout(left))
             put(layouts[-1], left)
         case.set_state(start)
-    return {"expected": layouts[0], "framework": layouts[1]}
+    return dict(zip(("expected", "framework", "moved"), layouts, strict=True))
+
+
+class _Moved:
+    """Moves what the reference in high precision reads, to show what its updates make of rounding
+    errors: what it updates, by a rounding of its dtype before each call; inputs and parameters,
+    which are terms of sums, by one of single precision, in which sums are computed at least."""
+
+    def __init__(self, case: LiveCase, present: Mapping[str, Any], updated: Sequence[str]) -> None:
+        self._case = case
+        self._updated = {
+            name: dtypes.ROUNDOFF[dtypes.name_of(present[name].dtype)]
+            for name in updated
+            if dtypes.rounds(present[name].dtype)
+        }
+        self._terms = dtypes.ROUNDOFF["float32" if case.doubled else "float64"]
+        others = (name for name in case.initial_state if name not in updated)
+        self._move(dict.fromkeys(others, self._terms), 0)
+
+    def before_call(self, inputs: Any, seed: int) -> Any:
+        """Move the state, and return moved inputs."""
+        self._move(self._updated, seed)
+        return second_results.moved_apart(inputs, self._terms, seed)
+
+    def _move(self, amounts: Mapping[str, float], seed: int) -> None:
+        import torch
+
+        state = modules.state(self._case.precise, self._case.initial_state)
+        with torch.no_grad():
+            for number, (name, by) in enumerate(amounts.items()):
+                state[name].copy_(second_results.moved_apart(state[name], by, seed + number))
 
 
 def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:

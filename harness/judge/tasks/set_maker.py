@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import torch
 
 # bytes relative to the original values, at most: 64-bit values for 8-bit ones
-_PRECISIONS = {"expected": 8, "framework": 1}
+_PRECISIONS = {"expected": 8, "framework": 1, "moved": 8}
 # limits on draws whose outputs are compared with each other: bytes, seconds, and draws at once
 DRAWN_BYTES, DRAWN_SECONDS, DRAWN_AT_ONCE = 256 << 20, 0.5, 32
 _PLACES_BYTES = 64  # of JSON for the place of an output, and once more around all
@@ -176,13 +176,17 @@ class SetMaker:
                     names=names,
                 )
             )
-            expected, framework = (
+            ways = [
                 buffers.read(fd, layouts[name]) for fd, name in zip(fds, _PRECISIONS, strict=True)
-            )
+            ]
             terms = max(pool.reductions)
             return {
-                name: LeftValue(precise, rounded, tolerance.derive(precise, rounded, terms))
-                for name, precise, rounded in zip(names, expected, framework, strict=True)
+                name: LeftValue(
+                    precise,
+                    rounded,
+                    tolerance.derive_carried(precise, rounded, moved, terms),
+                )
+                for name, precise, rounded, moved in zip(names, *ways, strict=True)
             }
         finally:
             for fd in fds:

@@ -70,3 +70,13 @@ def test_a_cast_counts_where_systems_are_solved_too() -> None:
 
     given = [torch.randn(8, 8) + 9 * torch.eye(8), torch.randn(8, 8)]
     assert kind(call, given, solving=True) == "wide"
+
+
+def test_numbers_are_moved_up_or_down_by_a_rounding() -> None:
+    value, counts = torch.randn(64, dtype=torch.float64), torch.arange(4)
+    moved = second_results.moved_apart({"value": value, "counts": counts}, 2.0**-24, 3)
+    by = (moved["value"] / value - 1) * 2.0**24
+    assert set(by.round().tolist()) == {-1.0, 1.0}
+    assert torch.equal(moved["counts"], counts)
+    again = second_results.moved_apart({"value": value, "counts": counts}, 2.0**-24, 3)
+    assert torch.equal(moved["value"], again["value"])

@@ -511,3 +511,43 @@ def test_double_precision_is_exact_only_in_whole_numbers() -> None:
     whole = torch.arange(60, dtype=torch.float64).view(6, 10)
     assert tolerance.derive(whole, whole, 10, "integers").rule == "integers"
     assert tolerance.derive(whole / 3, whole / 3, 10, "integers").rule == "rounding"
+
+
+def _stepped(matrix: torch.Tensor, start: torch.Tensor, moves: float = 0.0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        up = torch.randint(0, 2, tensor.shape, generator=generator)
+        return tensor * (1 + moves * (2.0 * up - 1))
+
+    matrix, value = moved(matrix), start
+    for _ in range(40):
+        value = matrix @ (matrix.T @ moved(value))
+        value = value / value.norm()
+    return value
+
+
+def test_errors_that_updates_carry_on_are_allowed() -> None:
+    generator = torch.Generator().manual_seed(0)
+    # two directions grow alike, so each step carries the errors of all steps before
+    sides = [torch.linalg.qr(torch.randn(256, 256, generator=generator))[0] for _ in range(2)]
+    sizes = torch.cat([torch.tensor([1.0, 0.9999]), torch.full((254,), 0.5)])
+    matrix = (sides[0] * sizes) @ sides[1]
+    start = torch.randn(256, generator=generator)
+    exact = _stepped(matrix.double(), start.double())
+    own = _stepped(matrix, start)
+    other = _stepped(matrix.double(), start.double(), 2.0**-24)
+    carried = tolerance.derive_carried(exact, own, other, 256)
+    off = float((other - exact).norm() / exact.norm())
+    assert carried.norm > 3 * tolerance.floor("float32", 256)
+    assert off < carried.norm < 1e-3
+
+
+def test_what_updates_decide_otherwise_is_not_carried_on() -> None:
+    exact = torch.randn(256, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    other = exact.clone()
+    other[7] += 1  # a count went to another place
+    carried = tolerance.derive_carried(exact, exact.float(), other, 256)
+    assert carried.norm < 1e-5
+    counts = torch.arange(8)
+    assert tolerance.derive_carried(counts, counts, counts + 1, 256).norm == 0
