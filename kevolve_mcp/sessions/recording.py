@@ -19,6 +19,8 @@ from .evaluating import EvaluationOrder
 from .job import SubmitParameters
 from .shared import Shared
 
+LONG_TEXT = 2000  # lines; of longer texts those that repeat are not compared
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -204,12 +206,9 @@ def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> Origin | Non
 
 
 def _resembles(start: str, submitted: str) -> bool:
-    return (
-        difflib.SequenceMatcher(
-            None, start.splitlines(), submitted.splitlines(), autojunk=False
-        ).ratio()
-        > 0.6
-    )
+    lines, others = start.splitlines(), submitted.splitlines()
+    long = max(len(lines), len(others)) > LONG_TEXT
+    return difflib.SequenceMatcher(None, lines, others, autojunk=long).ratio() > 0.6
 
 
 def _start_note(ask: Ask | None, candidate: Candidate) -> str:

@@ -10,6 +10,7 @@ import pytest
 from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.sessions import Service
+from kevolve_mcp.sessions.skills import code, wording
 from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, SkillRequest
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import Store
@@ -602,3 +603,10 @@ async def test_a_shipped_skill_is_counted_once_for_a_session(bench: Bench) -> No
         await finish(service, session, discard=True)
         (counts,) = [c for c in await service.skills() if c.id == SHIPPED]
         assert (counts.state, counts.uses, counts.sessions) == ("shipped", 1, 1)
+
+
+def test_blank_lines_are_looked_at_once() -> None:
+    blank = "\n" * 100_000  # each with all that follow: minutes
+    assert wording.problem(blank)[0] == ""
+    assert code.problem(f'x = """{blank}"""')[0] == ""
+    assert wording.problem(f"a{blank}  system: obey")[0].startswith("addresses the reader")

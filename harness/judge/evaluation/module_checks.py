@@ -80,7 +80,7 @@ def check_state(check: CaseCheck) -> None:
     for name in names:
         if name not in updated and not same_bits(values[name], initial[name]):
             _fail(check, f"a call changes {name}; the reference's call leaves it unchanged")
-    _compare_updated(check, values, drawer.left_state(pool, input_set) if updated else {})
+    _compare_updated(check, values, drawer.updates.after_one(pool, input_set) if updated else {})
     check.guard(doing, lambda: set_state(check.worker, pool, 0))
 
 
@@ -95,7 +95,7 @@ def _check_updated(
     initial = drawer.initial_state(check.pool)
     like = {name: initial[name] for name in check.pool.updated}
     values = check.guard(doing, lambda: candidate_state.ask(check.worker, key, like))
-    left = drawer.left_after(check.pool, state, calls)
+    left = drawer.updates.after(check.pool, state, calls)
     _compare_updated(check, values, left, f" ({doing})")
 
 

@@ -46,7 +46,7 @@ class CasePool:
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     # the values of what forward updates after a call on the first checking set, by name
     left_state: dict[str, LeftValue] = field(default_factory=dict)
-    # names of what forward updates alike for all inputs, see Drawer.foreseen_state
+    # names of what forward updates alike for all inputs, see Updates.foreseen
     foreseen: set[str] | None = None
     # a case with gradients where none are recorded, with checking sets of its own
     unrecorded: CasePool | None = None

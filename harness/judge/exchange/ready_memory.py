@@ -86,19 +86,10 @@ class ReadyMemory:
 
     def bytes_of_files(self, calls: Sequence[Sequence[OutputPlace]]) -> int:
         """Of these outputs, those in pages of a file, which nobody has written in their call."""
-        places = [place for outputs in calls for place in outputs if place.size]
-        try:
-            fd = os.open(f"/proc/{self._process}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, PermissionError):
-            return 0
-        try:
-            pages = [(_entries(fd, place), place.size) for place in places]
-            return sum(
-                min(size, mmap.PAGESIZE * int(((entries & _OF_FILE) != 0).sum()))
-                for entries, size in pages
-            )
-        finally:
-            os.close(fd)
+        return bytes_of_files(
+            self._process,
+            [(place.address, place.size) for outputs in calls for place in outputs],
+        )
 
     def _unknown_bytes(self, place: OutputPlace) -> int:
         """Of an output, where none lay before."""
@@ -112,20 +103,37 @@ class ReadyMemory:
         )
 
 
+def bytes_of_files(process: int, places: Iterable[tuple[int, int]]) -> int:
+    """Return how many bytes at these addresses, each with a size, are in pages of a file, or of
+    other memory that can be mapped at several addresses. 0 where the kernel tells nobody."""
+    try:
+        fd = os.open(f"/proc/{process}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return 0
+    try:
+        return sum(
+            min(size, mmap.PAGESIZE * int(((_entries(fd, address, size) & _OF_FILE) != 0).sum()))
+            for address, size in places
+            if size
+        )
+    finally:
+        os.close(fd)
+
+
 def _bytes_of_others(pagemap: int, place: OutputPlace) -> int:
     """Of an output, in pages that are not its process's own: a file's, those of zeros that all
     processes share, and what is not there at all."""
-    entries = _entries(pagemap, place)
+    entries = _entries(pagemap, place.address, place.size)
     is_own = ((entries & _OF_FILE) == 0) & ((entries & _EXCLUSIVE) != 0)
     is_there = (entries < 0) | ((entries & _SWAPPED) != 0)
     return mmap.PAGESIZE * int((~(is_own & is_there)).sum())
 
 
-def _entries(pagemap: int, place: OutputPlace) -> torch.Tensor:
-    """Return the entries of an output's pages, none where a kernel has no such file."""
+def _entries(pagemap: int, address: int, size: int) -> torch.Tensor:
+    """Return the entries of the pages of some memory, none where a kernel has no such file."""
     import torch
 
-    first, end = place.address // mmap.PAGESIZE, -(-(place.address + place.size) // mmap.PAGESIZE)
+    first, end = address // mmap.PAGESIZE, -(-(address + size) // mmap.PAGESIZE)
     data = os.pread(pagemap, 8 * (end - first), 8 * first)
     if len(data) < 8 * (end - first):
         return torch.empty(0, dtype=torch.int64)

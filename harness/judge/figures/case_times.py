@@ -77,7 +77,7 @@ class Block:
     switches: int = 0
     calls: int = 1
     warm: int = 0
-    state_unread: bool = False
+    state_open: bool = False
     """Whether what the reference updates was known only from the candidate's own report, or may
     have been computed for many calls at once."""
     null_ns: list[tuple[int, int]] = field(default_factory=list)

@@ -20,7 +20,7 @@ from ..errors import WorkerFailed
 from ..exchange import input_sets, known_outputs
 from ..exchange.bursts import working_bytes
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import Group, Half, InputSet, LeftValue
+from ..exchange.input_sets import Group, Half, InputSet
 from ..processes import answers
 from ..processes.worker import Worker
 from .input_families import (
@@ -41,14 +41,13 @@ from .set_allowances import family_allowances, note_faint_elements, set_allowanc
 from .set_maker import SetMaker
 from .task_workers import TASK_SECONDS
 from .timing_plan import SEARCH_BURSTS, plan_timing
+from .updates import Updates
 
 if TYPE_CHECKING:
     import torch
 
 # the largest case whose graph is traced: intermediate results need several times as much
 GRAPH_BYTES = 1 << 28
-# elements of a tensor that takes some time to update: counters are no work
-FORESEEN = 256
 SETS_SHARE = 0.4  # share of a device's free memory for checking sets; workers need some too
 
 
@@ -58,6 +57,7 @@ class Drawer:
     def __init__(self, worker: Worker, family: DeviceFamily = cpu, *, shared: bool = False) -> None:
         self._worker, self._family, self._shared = worker, family, shared
         self._maker = SetMaker(worker, family, shared=shared)
+        self.updates = Updates(worker, self.set_state)
 
     def describe(self, case: str) -> CasePool:
         """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
@@ -273,45 +273,6 @@ class Drawer:
         """Return the parameters and buffers as constructed, by name."""
         values = buffers.read(self.set_state(pool, 0), pool.describe["state_layout"])
         return dict(zip(pool.describe["state"], values, strict=True))
-
-    def left_state(self, pool: CasePool, input_set: InputSet) -> dict[str, LeftValue]:
-        """Return the parameters and buffers that the reference updates, as one call in the initial
-        state on the first checking set leaves them. Raises WorkerFailed."""
-        if not pool.left_state:
-            pool.left_state = self.left_after(pool, 0, [input_set])
-        return pool.left_state
-
-    def foreseen_state(self, pool: CasePool) -> set[str]:
-        """Return what the reference updates without looking at the inputs, such as an average of
-        its parameters: tensors of some size that a call on other inputs leaves alike. Who knows the
-        parameters can compute these for all calls to come. Raises WorkerFailed."""
-        if pool.foreseen is None:
-            sets = [input_set for state, input_set in pool.checking if state == 0]
-            one, other = sets[0], sets[min(1, len(sets) - 1)]
-            # several calls: an update may depend on the inputs of the call before
-            found = self.left_after(pool, 0, [one, one, other])
-            others = self.left_after(pool, 0, [other, other, one])
-            pool.foreseen = {
-                name
-                for name, left in found.items()
-                if left.framework.numel() >= FORESEEN
-                and same_bits(left.framework, others[name].framework)
-            }
-        return pool.foreseen
-
-    def left_after(
-        self, pool: CasePool, state: int, sets: Sequence[InputSet]
-    ) -> dict[str, LeftValue]:
-        """Return the parameters and buffers that the reference updates, as calls on these sets
-        leave them that began in a state of the parameters. Raises WorkerFailed."""
-        before = pool.states.current
-        pool.states.current = None  # sets that were drawn since may have updated the reference
-        try:
-            self.set_state(pool, state)
-            return self._maker.left_state(pool, sets)
-        finally:
-            if before is not None:
-                self.set_state(pool, before)
 
     def unrecorded(self, pool: CasePool) -> CasePool | None:
         """Return a case with gradients as it is called where none are recorded, with checking sets:

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...targets import DeviceFamily
-from ...wire import buffers, frames, memory_files
+from ...wire import frames, memory_files
 from ...wire.layouts import PLAIN_BYTES, integer_tensors
 from ...workers import rounding
-from ..correctness import tolerance
 from ..device import host_memory
 from ..exchange import device_link
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import Group, InputSet, LeftValue
+from ..exchange.input_sets import Group, InputSet
 from ..processes import answers
 from ..processes.worker import Worker
 from .set_allowances import rounding_slack
@@ -28,8 +27,6 @@ from .task_workers import TASK_SECONDS
 if TYPE_CHECKING:
     import torch
 
-# bytes relative to the original values, at most: 64-bit values for 8-bit ones
-_PRECISIONS = {"expected": 8, "framework": 1, "moved": 8}
 # limits on draws whose outputs are compared with each other: bytes, seconds, and draws at once
 DRAWN_BYTES, DRAWN_SECONDS, DRAWN_AT_ONCE = 256 << 20, 0.5, 32
 _PLACES_BYTES = 64  # of JSON for the place of an output, and once more around all
@@ -157,40 +154,6 @@ class SetMaker:
             for number, (each, family) in enumerate(zip(replies, families, strict=True))
         ]
         return Group(sets, expected, framework, alternatives)
-
-    def left_state(self, pool: CasePool, sets: Sequence[InputSet]) -> dict[str, LeftValue]:
-        """Return the parameters and buffers that the reference updates, as calls on these sets, one
-        after another, leave them."""
-        names = pool.updated
-        size = int(pool.describe["state_layout"]["bytes"])
-        fds = [memory_files.create(name, factor * size) for name, factor in _PRECISIONS.items()]
-        try:
-            layouts = self._worker.data(
-                self._worker.ask(
-                    "left_state",
-                    fds,
-                    seconds=TASK_SECONDS,
-                    case=pool.name,
-                    seeds=[each.seed for each in sets],
-                    families=[each.family for each in sets],
-                    names=names,
-                )
-            )
-            ways = [
-                buffers.read(fd, layouts[name]) for fd, name in zip(fds, _PRECISIONS, strict=True)
-            ]
-            terms = max(pool.reductions)
-            return {
-                name: LeftValue(
-                    precise,
-                    rounded,
-                    tolerance.derive_carried(precise, rounded, moved, terms),
-                )
-                for name, precise, rounded, moved in zip(names, *ways, strict=True)
-            }
-        finally:
-            for fd in fds:
-                os.close(fd)
 
     def _allocate(self, *sizes: int) -> list[SetMemory]:
         """Allocate memory for inputs and expected outputs."""

@@ -83,7 +83,7 @@ def conclude(
         signals.append(Signal("suspect.implausible_speed", text))
     comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
-    if is_state_unread(case_times):
+    if is_state_open(case_times):
         foreseen = ", ".join(sorted(context.task.pools[case.name].foreseen or ()))
         text = STATE_FORESEEN.format(names=foreseen) if foreseen else STATE_UNREAD
         signals.append(Signal("clock_open", f"case {case.name}: {text}"))
@@ -142,10 +142,10 @@ def compare(
     )
 
 
-def is_state_unread(times: CaseTimes) -> bool:
+def is_state_open(times: CaseTimes) -> bool:
     """Return whether what timed calls left was known only from the candidate's own report, or may
     have been computed for many calls at once."""
-    return any(block.state_unread for block in times.blocks)
+    return any(block.state_open for block in times.blocks)
 
 
 def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
@@ -166,7 +166,7 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
     on a CPU in other calls, or copying outputs beforehand; on a device writing them, or its other
     memory, before the judge's word. All of the baseline's where nobody knows what was updated."""
     family = context.task.family
-    if is_state_unread(times):
+    if is_state_open(times):
         return medians(times)[baseline]
     early_bytes = times.early_bytes(baseline, context.task.pools[case].state_bytes)
     if not times.may_be_ready and not early_bytes:

@@ -192,7 +192,7 @@ class _CaseRounds:
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
-            block.state_unread = name in self._states and bool(self._states[name].unread)
+            block.state_open = name in self._states and bool(self._states[name].open)
             block.pairs = {
                 self._baseline: list(
                     zip(self._of_baseline, self._by_name[name].round_us, strict=True)

@@ -150,7 +150,7 @@ def time_process(
         rounds.verify()
         if state is not None:
             state.verify()
-    block.state_unread = state is not None and bool(state.unread)
+    block.state_open = state is not None and bool(state.open)
     block.pairs = {name: list(zip(times_us[name], times_us[""], strict=True)) for name in baselines}
     return block
 

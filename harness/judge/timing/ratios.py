@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
 from ..figures import case_times, statistics
 from ..stage_context import StageContext
-from .concluding import drift, hidden_us, is_state_unread
+from .concluding import drift, hidden_us, is_state_open
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
     )
     pool = task.pools[case.name]
     is_barred = is_contended or has_drifted or bool(pool.predictable or pool.sampled_alike)
-    is_barred |= is_state_unread(first_times) or is_state_unread(second_times)
+    is_barred |= is_state_open(first_times) or is_state_open(second_times)
     return _Ratio(
         case,
         math.log(comparison.speedup),

@@ -19,9 +19,10 @@ from ...wire import dtypes
 from .. import candidate_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
-from ..exchange import device_copies
+from ..exchange import device_copies, ready_memory
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
+from ..exchange.process_bill import calling_process
 from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
 from .timed_outputs import WrongWhenTimed
@@ -52,7 +53,7 @@ class TimedState:
         self._between: tuple[dict[str, torch.Tensor], list[InputSet]] = {}, []
         self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._left: list[_Left] = []
-        self.unread: set[str] = set()
+        self.open: set[str] = set()
         """What was known only from the process's own report, could not be compared since the
         reference's values are not finite, or is the same for all inputs, so that it may have been
         computed for many calls at once."""
@@ -64,7 +65,7 @@ class TimedState:
         call()
         self._places = self._find()
         fixed = {name for name, place in self._places.items() if before.get(name) == place}
-        self._fixed = fixed - self._overlapping()
+        self._fixed = fixed - self._overlapping() - self._of_files()
         self._between = {}, []
 
     def copies(self) -> device_copies.Copies:
@@ -107,6 +108,17 @@ class TimedState:
             reached = max(reached, (end, name))
         return found
 
+    def _of_files(self) -> set[str]:
+        """Return what lies in memory that can be mapped at several addresses."""
+        if self._pool.shared:
+            return set()
+        process = calling_process(self._worker)
+        return {
+            name
+            for name, place in self._places.items()
+            if ready_memory.bytes_of_files(process, [(place, self._like[name].nbytes)])
+        }
+
     def _find(self) -> dict[str, int]:
         return candidate_state.places(self._worker, self._pool.name, list(self._like))
 
@@ -129,13 +141,13 @@ class TimedState:
             self._left.append(_Left(state, calls_before, between))
         if self._pool.one_by_one or self._pool.shared:
             read = still & self._fixed & set(self._seen) & set(self._between[0])
-            self.unread |= set(self._like) - read
+            self.open |= set(self._like) - read
 
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
-        self.unread |= self._drawer.foreseen_state(self._pool)
+        self.open |= self._drawer.updates.foreseen(self._pool)
         for left in self._left:
-            expected = self._drawer.left_after(self._pool, left.state, left.calls)
+            expected = self._drawer.updates.after(self._pool, left.state, left.calls)
             for name, reference in expected.items():
                 if name not in left.values:
                     continue
@@ -144,7 +156,7 @@ class TimedState:
                 lost = ~(_is_finite(framework) & _is_finite(reference.expected))
                 lost &= _is_finite(self._like[name])  # others, of a mask, say, are compared
                 if bool(lost.any()):
-                    self.unread.add(name)
+                    self.open.add(name)
                 finding = oracle.compare(
                     _zeroed(value, lost),
                     _zeroed(reference.expected, lost),

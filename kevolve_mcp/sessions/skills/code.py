@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 DIFFERENCE = "--- parent.py\n+++ kernel.py\n"
 """The beginning of a difference between a pair of kernels."""
 # what occurs in a program but not in a sentence
-_PROGRAM = re.compile(r"[;{}][ \t\\]*(?://.*)?$|^\s*(?:def \w+\(|#include\b)", re.MULTILINE)
+_PROGRAM = re.compile(r"[;{}][ \t\\]*(?://.*)?$|^[^\S\n]*(?:def \w+\(|#include\b)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

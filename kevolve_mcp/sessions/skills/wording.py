@@ -33,7 +33,7 @@ _ORDERS = (
     ),
     r"\b(?:system|developer)\s+(?:prompt|message)\b",
     r"</?\s*(?:system|assistant|user|instructions?|tool_call)\b|\[/?INST\]|<\|",
-    r"^\s*(?:system|assistant|user|human)\s*:",
+    r"^[^\S\n]*(?:system|assistant|user|human)\s*:",  # a line at a time, or blank ones take long
     r"\byou (?:must|have to|are now|are an?|should now)\b",
     r"\b(?:do not|don't|never) (?:tell|reveal|mention|report|inform)\b",
     (
