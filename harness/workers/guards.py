@@ -22,6 +22,7 @@ _FACTORIES = """
     new_zeros ones ones_like new_ones full full_like new_full clone
 """
 _GUARDED = frozenset(_FACTORIES.split())
+_SHOWN = "shape", "strides", "memory", "requires_grad", "grad"
 
 
 class Guard:
@@ -141,6 +142,31 @@ class Guard:
         self._inputs.clear()
         self.input_addresses.clear()
         memory_faults.forget()
+
+
+def appearance(value: Any) -> list[tuple[Any, ...]]:
+    """Return of each tensor what a call could change besides its values, in the order of _SHOWN."""
+    return [
+        (tuple(t.shape), t.stride(), t.data_ptr(), t.requires_grad, t.grad is None)
+        for t in tensors_of(value)
+    ]
+
+
+def refuse_changes(before: Sequence[tuple[Any, ...]], value: Any) -> None:
+    """Raise LoadError("input_mutation") where tensors do not appear as before, or are others."""
+    after = appearance(value)
+    names = (
+        f"{name} of an input"
+        for one, other in zip(before, after, strict=False)
+        for name, was, now in zip(_SHOWN, one, other, strict=True)
+        if was != now
+    )
+    same = "" if len(after) == len(before) else "number of tensors in the inputs"
+    if changed := next(names, same):
+        raise modules.LoadError(
+            "input_mutation",
+            f"the {changed} changed; a caller's tensors stay as they are: use a view or a copy",
+        )
 
 
 def guard_inputs(value: Any, device: str, guard: Guard) -> Any:

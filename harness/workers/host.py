@@ -153,6 +153,7 @@ class Host(ShownHost):
         guard = guards.Guard() if self.guarded and not in_place else None
         values = _inputs(files, layouts, sets, model.device, guard)
         arguments = [values[i] for i in order]
+        shown = guards.appearance(arguments) if guard is not None else []
         clock.prepare(queue_ns)
         with contextlib.ExitStack() as watchers:
             for watcher in (guard, recorder):
@@ -163,6 +164,7 @@ class Host(ShownHost):
             )
         if guard is not None:
             guard.check()
+            guards.refuse_changes(shown, arguments)
             for tensors, inputs in zip(outputs, arguments, strict=True):
                 model.refuse_inputs(tensors, inputs)
         for tensors, slot in zip(outputs, slots, strict=True):

@@ -4,6 +4,7 @@ random numbers, and how the processor computes."""
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import platform
 import random
@@ -38,6 +39,13 @@ def modes() -> dict[str, Any]:
             for kind in ("cpu", "cuda")
         ],
         "whether torch uses oneDNN": torch._C._get_mkldnn_enabled(),
+        "how many threads torch uses": [torch.get_num_threads(), torch.get_num_interop_threads()],
+        "whether Python collects garbage": gc.isenabled(),
+        "hooks of all modules": sorted(
+            f"{name}: {len(value)}"
+            for name, value in vars(torch.nn.modules.module).items()
+            if name.startswith("_global_") and hasattr(value, "__len__")
+        ),
         "how NumPy treats errors": numpy.geterr() if numpy else {},
     }
 

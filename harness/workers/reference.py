@@ -204,8 +204,8 @@ class ReferenceHost(host.Host):
         names: list[str],
     ) -> dict[str, Any]:
         """Write these parameters and buffers as calls on the sets of these seeds and families leave
-        them, one after another. Descriptors: a file for them in high precision, and one in the
-        framework's own dtype."""
+        them, one after another. Descriptors: files for them in high precision, in the
+        framework's own dtype, and in high precision from moved numbers, see set_drawing."""
         write = set_drawing.writers(fds, ())
         orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
         return self.steps.run(  # type: ignore[no-any-return]
@@ -220,16 +220,19 @@ class ReferenceHost(host.Host):
         family: str,
         slack: float,
         sampled: bool,
+        replaced: bool,
         sizes: Sequence[int] = (),
     ) -> dict[str, Any]:
         """Draw one input set and its expected outputs, in float64 where they are floating.
         Descriptors: inputs, expected outputs, the framework's own outputs; for a case with second
         results (see second_results) these; with slack in rounding to whole numbers the alternatives
-        (see rounding.compute_alternatives). sampled: see sampled_results. sizes: in bytes, if the
-        descriptors are of device memory."""
+        (see rounding.compute_alternatives). sampled, replaced: see sampled_results. sizes: in
+        bytes, if the descriptors are of device memory."""
         write, order = set_drawing.writers(fds, sizes), SetOrder(case, seed, family, slack)
         description: dict[str, Any] = self.steps.run(
-            lambda: set_drawing.make_set(self.task, write, order, sampled=sampled)
+            lambda: set_drawing.make_set(
+                self.task, write, order, sampled=sampled, replaced=replaced
+            )
         )
         self._complete()
         return description

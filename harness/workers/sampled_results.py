@@ -3,7 +3,8 @@
 A mean of half a million values hardly changes if most of them are left out, and in 16 bits nobody
 sees it. Whether inputs would show it depends on the task: large values decide a plain sum, but not
 the mean of a sigmoid. So the reference itself is run on such samples of each drawn set: sets that
-would show one are preferred, and where none does, no figure is certified.
+would show one are preferred, and where none does, no figure is certified. Likewise with an input of
+another draw: of a small step away from large weights, say, little is left to see.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from ..wire.nesting import replace_tensors, tensors_of
 
 NEIGHBOURS = 8  # of so many, the first stands for all in the first sample
-LARGE_SHARE = 1 / 8  # of all elements: an input with as many is sampled alone, too
+FEW, MOST_ALONE = 64, 8  # elements of an input that is sampled alone, too; and the most such inputs
 LARGEST = 1e30  # of an error that is told
 
 
@@ -25,8 +26,9 @@ def errors(
 ) -> list[list[float]]:
     """Return for each sample, and there for each output, the error of call(precise) on that sample
     of the inputs, relative to the norm of the expected output: first with one of eight neighbours,
-    then with one of two, along the last axis, the first and the second, and of each large one of
-    several inputs alone. Nothing for a sample that the reference does not accept."""
+    then with one of two, along the last axis, the first and the second, and of each one of several
+    inputs alone: how much work a small one takes is not known. Nothing for a sample that the
+    reference does not accept."""
     samples: list[Callable[[Any], Any]] = [
         _first_of_eight,
         _second_of_two,
@@ -37,11 +39,32 @@ def errors(
         samples.append(partial(_first_of_two, axis=1))
     whole = list(range(len(tensors)))
     found = [_errors(call, precise, expected, sample, whole) for sample in samples]
-    large = LARGE_SHARE * sum(t.numel() for t in tensors)
-    alone = [n for n, t in enumerate(tensors) if t.numel() >= large]
     if len(tensors) > 1:
+        alone = _largest(tensors)
         found += [_errors(call, precise, expected, _second_of_two, [n]) for n in alone]
     return found
+
+
+def replaced_errors(
+    call: Callable[[Any], list[Any]], precise: Any, expected: Sequence[Any], other: Any
+) -> list[list[float]]:
+    """Return, as `errors` does, what results are off by where one input is that of another draw:
+    how much there is to see of an input. other: the inputs of that draw. Nothing for a single
+    input."""
+    tensors = tensors_of(precise)
+    if len(tensors) < 2:
+        return []
+    others = tensors_of(other)
+    return [
+        _errors(call, precise, expected, lambda _, n=n: others[n], [n])  # type: ignore[misc]
+        for n in _largest(tensors)
+    ]
+
+
+def _largest(tensors: Sequence[Any]) -> list[int]:
+    """The places of the largest tensors, in order."""
+    places = [n for n, t in enumerate(tensors) if t.numel() >= FEW]
+    return sorted(sorted(places, key=lambda n: -tensors[n].numel())[:MOST_ALONE])
 
 
 def _errors(

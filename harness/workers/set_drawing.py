@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -76,11 +76,17 @@ def _write_to_file(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
 
 
 def make_set(
-    task: LiveTask, write: Sequence[Write], order: SetOrder, *, sampled: bool = False
+    task: LiveTask,
+    write: Sequence[Write],
+    order: SetOrder,
+    *,
+    sampled: bool = False,
+    replaced: bool = False,
 ) -> dict[str, Any]:
     """Draw a set, with expected outputs in float64 where they are floating. write: for inputs,
     expected outputs, the framework's own outputs, second results if the case has some, and the
-    alternatives. sampled: whether to return the errors of sampled results."""
+    alternatives. sampled, replaced: whether to return the errors of samples, and of inputs of
+    another draw, see sampled_results."""
     case = task.cases[order.case]
     with task.all_threads():
         results = _compute(task, case, order)
@@ -112,12 +118,21 @@ def make_set(
             put(case.outputs, alternative)
         memory = _output_memory(task, case, layout, results.arguments)
         errors: list[list[float]] = []
+        others: list[list[float]] = []
+        given = results.call, results.precise, results.expected
         if sampled:
-            errors = sampled_results.errors(results.call, results.precise, results.expected)
+            errors = sampled_results.errors(*given)
+        if replaced:
+            other = placement.move(
+                _inputs(task, case, replace(order, seed=order.seed + 5)), task.device
+            )
+            precise = high_precision.to_double(other) if case.doubled else other
+            others = sampled_results.replaced_errors(*given, precise)
     return {
         "layout": layout,
         "memory": memory,
         "sampled": errors,
+        "replaced": others,
         "expected": expected_layout,
         "second": second_layout,
         "finite": finite,
@@ -234,7 +249,7 @@ class _Moved:
                 state[name].copy_(second_results.moved_apart(state[name], by, seed + number))
 
 
-def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
+def _inputs(task: LiveTask, case: LiveCase, order: SetOrder) -> Any:
     sample = task.draw(case.spec, order.seed)
     if tensor_relations.specs(sample) != case.specs:
         raise TaskProblem(
@@ -242,7 +257,11 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
             "between draws; they must be fixed for a case (use CASES to vary shapes)"
         )
     upstream = task.draw_upstream(case, order.seed + 2)
-    inputs = families.vary([*sample, *upstream], order.family, order.seed + 1)
+    return families.vary([*sample, *upstream], order.family, order.seed + 1)
+
+
+def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
+    inputs = _inputs(task, case, order)
     call = model_calls.forward(case.precise, case.upstream)
     arguments = placement.move(inputs, task.device)
     precise = high_precision.to_double(arguments) if case.doubled else arguments

@@ -18,14 +18,19 @@ from torch._ops import HigherOrderOperator, OperatorBase
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from . import operators
+
 # operators have names, and are counted by the operator that calls them; the others compute nothing
 _NOT_ENTERED = (torch.Tensor, OperatorBase, torch.ScriptObject, torch.device, type)
 # Namespaces of which some operators are known to compute nothing, and all of their operators; texts
 # that add others are loaded later.
 _WATCHED = ("aten", "prims", "profiler")
-_FRAMEWORKS = frozenset(
-    name for name in torch._C._dispatch_get_all_op_names() if name.split("::")[0] in _WATCHED
-)
+# with what is registered for those that compute nothing
+_FRAMEWORKS = {
+    name: torch._C._dispatch_dump(name) if operators.is_free(name.replace("::", ".")) else ""
+    for name in torch._C._dispatch_get_all_op_names()
+    if name.split("::")[0] in _WATCHED
+}
 
 
 class WatchingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
@@ -77,12 +82,20 @@ def is_higher_order(func: Any) -> bool:
 
 def full_name(func: Any) -> str:
     """Return an operator's name with its namespace: "aten.mean.dim", "higher_order.cond". One that
-    a text has added to the framework's own is named "added.aten.mean.mine"."""
+    a text has added to the framework's own is named "added.aten.mean.mine", and so is one that it
+    has implemented anew."""
     if is_higher_order(func):
         return f"higher_order.{func.name()}"
     name = str(func)
-    own = name.split(".")[0] not in _WATCHED or func.name() in _FRAMEWORKS
+    own = name.split(".")[0] not in _WATCHED or _is_unchanged(func.name())
     return name if own else f"added.{name}"
+
+
+def _is_unchanged(name: str) -> bool:
+    """Return whether an operator, as "aten::mean.dim", is the framework's. One that computes
+    nothing may have no other implementation either; others count in any case."""
+    registered = _FRAMEWORKS.get(name)
+    return registered is not None and registered in ("", torch._C._dispatch_dump(name))
 
 
 def uncompiled() -> contextlib.AbstractContextManager[Any]:

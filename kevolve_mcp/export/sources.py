@@ -70,6 +70,12 @@ def packaged(source: str) -> tuple[str, tuple[Edit, ...]]:
     starts = _line_starts(source)
     rewrites = []
     for node in ast.walk(_parse(source, "candidate")):
+        if isinstance(node, ast.Constant) and _names_us(node.value):
+            raise UsageError(
+                f"line {node.lineno}: the text {node.value!r} names a module that a package does "
+                "not bring",
+                "import harness.native by an import statement, and submit the kernel again",
+            )
         if isinstance(node, (ast.Import, ast.ImportFrom)) and _concerns_us(node):
             begin, end = (_offset(source, starts, line, column) for line, column in _span(node))
             rewrites.append((begin, source[begin:end], _relative(node, source[begin:end])))
@@ -99,6 +105,13 @@ def _parse(source: str, what: str) -> ast.Module:
         raise UsageError(
             f"the {what} is not valid Python: {error}", "only evaluated text can be exported"
         ) from error
+
+
+def _names_us(value: object) -> bool:
+    """Whether a text is the path of a module of ours, as `importlib.import_module` takes it."""
+    parts = value.split(".") if isinstance(value, str) else []
+    is_path = len(parts) > 1 or value in ("harness", "kevolve_mcp")
+    return is_path and parts[0] in _OURS and all(part.isidentifier() for part in parts)
 
 
 def _concerns_us(node: ast.Import | ast.ImportFrom) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, ScalarSelect, and_, exists, func, or_, select
+from sqlalchemy import Connection, Row, ScalarSelect, and_, exists, or_, select
 
 from kevolve_mcp.search.fitness import interval
 from kevolve_mcp.search.node import Node
@@ -25,14 +25,16 @@ _REFUTING = (*PROVED_WRONG, "crashed", "invalid")
 
 
 def refuted() -> ScalarSelect[int]:
-    """Return the query for the evaluation that refutes a node, NULL without one: the newest verdict
-    of a confirmation or export on the same candidate, task and target, in any session. "Needs a
-    review" refutes a node unless a person approved it."""
+    """Return the query for the evaluation that refutes a node, NULL without one: of confirmations
+    and exports of the same candidate, task, target and policy, in any session, by the newest
+    protocol, the newest that proved it wrong, else the newest verdict. "Needs a review" refutes a
+    node unless a person approved it."""
     n, s, a = schema.nodes, schema.sessions.alias(), schema.approvals
-    judged, last = schema.evaluations.alias(), schema.evaluations.alias()
+    judged, last, own = (schema.evaluations.alias() for _ in range(3))
     approved = exists().where(a.c.session == n.c.session, a.c.node == n.c.seq)
-    newest = (
-        select(func.max(judged.c.id))
+    wrong_first = (judged.c.protocol, judged.c.status.in_(PROVED_WRONG), judged.c.id)
+    decides = (
+        select(judged.c.id)
         .select_from(judged)
         .join(
             s,
@@ -42,6 +44,7 @@ def refuted() -> ScalarSelect[int]:
                 s.c.target == judged.c.target,
             ),
         )
+        .join(own, and_(own.c.id == n.c.evaluation, own.c.policy == judged.c.policy))
         .where(
             judged.c.candidate == n.c.candidate,
             judged.c.purpose.in_(("confirm", "export")),
@@ -50,10 +53,14 @@ def refuted() -> ScalarSelect[int]:
                 and_(judged.c.status == "needs_review", ~approved.correlate(n)),
             ),
         )
+        .order_by(*(each.desc() for each in wrong_first))
+        .limit(1)
         .correlate(n)
     )
-    wrong = select(last.c.id).where(last.c.id == newest.scalar_subquery())
-    return wrong.where(last.c.status != "correct").correlate(n).scalar_subquery()
+    wrong = select(last.c.id).where(
+        last.c.id == decides.scalar_subquery(), last.c.status != "correct"
+    )
+    return wrong.correlate(n).scalar_subquery()
 
 
 def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:

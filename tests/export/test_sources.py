@@ -69,6 +69,17 @@ def test_other_imports_of_ours_are_refused(line: str) -> None:
         packaged(f"import torch\n{line}\n")
 
 
+@pytest.mark.parametrize("path", ["harness.native", "harness", "kevolve_mcp.export"])
+def test_a_module_of_ours_by_its_path_is_refused(path: str) -> None:
+    call = f'importlib.import_module("{path}")'
+    text = f"import importlib\ntry:\n    n = {call}\nexcept ImportError:\n    n = None"
+    with pytest.raises(UsageError, match=r"line 3: the text .* does not bring"):
+        packaged(text)
+    packaged(
+        '"""A harness. Of knowledge.native"""\nX = "knowledge", "wiring harness", "harness.cpp!"'
+    )
+
+
 def test_text_that_is_not_the_packaged_one_is_refused() -> None:
     _, edits = packaged("from harness.native import load_cpp")
     with pytest.raises(UsageError, match="does not match"):

@@ -65,6 +65,7 @@ def test_what_two_task_files_compute_decides_whether_they_are_two(tmp_path: Path
 
     graph = (Operator("relu", (-1,)), Operator("abs", (-2,)), Operator("mul", (0, 1)))
     exchanged = (Operator("abs", (-2,)), Operator("relu", (-1,)), Operator("mul", (1, 0)))
+    swapped = (*exchanged[:2], Operator("mul", (0, 1)))
     variants: dict[str, dict[str, Any]] = {
         "base": {"cases": (sized(64, rows=64), sized(512, rows=512))},
         "noted": {"cases": (sized(64, "other", note="unused"), sized(512))},
@@ -72,6 +73,7 @@ def test_what_two_task_files_compute_decides_whether_they_are_two(tmp_path: Path
         "a little longer": {"cases": (sized(65), sized(1023))},
         "far longer": {"cases": (sized(64), sized(1024))},
         "one more": {"cases": (sized(64), sized(512), sized(4096))},
+        "operands exchanged": {"graph": swapped, "cases": (sized(64), sized(512))},
         "lines exchanged": {"graph": exchanged, "cases": (sized(64), sized(512))},
         "another graph": {"graph": graph[:1], "cases": (sized(64), sized(512))},
     }
@@ -88,6 +90,7 @@ def test_what_two_task_files_compute_decides_whether_they_are_two(tmp_path: Path
         "a little longer": False,
         "far longer": True,
         "one more": True,
+        "operands exchanged": False,
         "lines exchanged": False,
         "another graph": True,
     }

@@ -8,10 +8,11 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.types import Operator, Status
+from harness.types import PROTOCOL_VERSION, Operator, Policy, Status
 from kevolve_mcp.errors import StoreError
 from kevolve_mcp.store import NewSession, Owner, SessionOutcome, Store
 from kevolve_mcp.store.examples import (
@@ -131,11 +132,11 @@ def test_what_a_confirmation_proved_wrong_is_neither_best_nor_lent(tmp_path: Pat
         fast = store.nodes.add(session.id, new_node(store, "fast", "norm", 1.8))
         slow = store.nodes.add(session.id, new_node(store, "slow", "norm", 1.2))
 
-        def confirmed(status: Status, target: str = "cpu") -> str:
+        def confirmed(status: Status, target: str = "cpu", **changes: Any) -> str:
             found = sample_evaluation(
                 sample_candidate("fast"), task, 0.0, purpose="confirm", status=status, target=target
             )
-            return store.evaluations.put(found)
+            return store.evaluations.put(dataclasses.replace(found, **changes))
 
         def best() -> tuple[str | None, str, str]:
             (summary,) = store.sessions.list()
@@ -144,15 +145,19 @@ def test_what_a_confirmation_proved_wrong_is_neither_best_nor_lent(tmp_path: Pat
 
         confirmed("timed_out")  # which may be the machine's
         confirmed("incorrect", "cuda")
+        confirmed("incorrect", policy=str(Policy(tolerance="bitwise")))
         assert best() == (fast.id, fast.id, "")
         wrong = confirmed("incorrect")
         assert best() == (slow.id, slow.id, wrong)
         tree = store.nodes.tree(session.id)
         assert tree.by_id[fast.id].status == "correct"
         assert tree.best() == slow
-        confirmed("correct")  # the newest verdict counts
+        confirmed("correct")  # repeating does not help
+        assert best() == (slow.id, slow.id, wrong)
+        later = {"protocol": PROTOCOL_VERSION + 1}  # an evaluator that was corrected does
+        confirmed("correct", **later)
         assert best() == (fast.id, fast.id, "")
-        doubt = confirmed("needs_review")
+        doubt = confirmed("needs_review", **later)
         assert best() == (slow.id, slow.id, doubt)
         store.approvals.add(session.id, fast.id, "R. Viewer", "seen")
         assert best() == (fast.id, fast.id, "")

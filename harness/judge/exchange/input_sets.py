@@ -52,8 +52,8 @@ class InputSet:
     the reference orders computed values of which some are equal. alternatives: lists of all outputs
     where values near a tie fall on the other side, or none; see `ties`. second: second results of
     the reference, or none; see `workers.second_results`. memory: where the reference's outputs lie,
-    on a CPU; see `workers.tensor_relations`. orders: see `workers.open_ties`. sampled: see
-    `workers.sampled_results`.
+    on a CPU; see `workers.tensor_relations`. orders: see `workers.open_ties`. sampled, replaced:
+    see `workers.sampled_results`.
     """
 
     file: InputFile
@@ -71,6 +71,7 @@ class InputSet:
     memory: dict[str, list[int]] = field(default_factory=dict)
     orders: Sequence[tuple[int, int, int]] = ()
     sampled: Sequence[Sequence[float]] = ()
+    replaced: Sequence[Sequence[float]] = ()
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""

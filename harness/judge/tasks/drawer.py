@@ -32,7 +32,7 @@ from .input_families import (
     UNEVEN,
     WITHIN,
     checking_families,
-    note_samples,
+    note_errors,
     objection,
     reveals_a_sample,
     timed_families,
@@ -123,7 +123,8 @@ class Drawer:
         ]
         pool.checking = [(0, input_set) for input_set in plain]
         note_faint_elements(pool, plain, again)
-        note_samples(pool, plain[0].sampled[1:], plain[0].allowances)
+        note_errors(pool.sampled_errors, plain[0].sampled[1:], plain[0].allowances)
+        note_errors(pool.replaced_errors, plain[0].replaced, plain[0].allowances)
         outputs = zip(*(input_set.expected for input_set in plain), again, strict=True)
         pool.predictable = [
             n
@@ -149,7 +150,8 @@ class Drawer:
                 elif family in (*UNEVEN, NAMED) and not (pool.keeps_floating and family in LOUD):
                     limits = family_allowances(pool, input_set)
                     pool.family_allowances[family] = limits
-                    note_samples(pool, input_set.sampled[1:], limits)
+                    note_errors(pool.sampled_errors, input_set.sampled[1:], limits)
+                    note_errors(pool.replaced_errors, input_set.replaced, limits)
                     if input_set.sampled and input_set.sampled[0]:
                         pool.reveals[family] = reveals_a_sample(
                             input_set.sampled[0], limits, pool.combining
@@ -336,10 +338,13 @@ class Drawer:
         the family. again: for the first set, the expected outputs of another plain draw."""
         try:
             # of several plain sets, the first is enough
-            sampled = bool(pool.combining) and (
-                family in (*UNEVEN, NAMED) or (family == "dense" and not pool.families)
+            timed = family in (*UNEVEN, NAMED) or (family == "dense" and not pool.families)
+            input_set = self._maker.make_set(
+                pool,
+                family,
+                sampled=timed and bool(pool.combining),
+                replaced=timed and pool.may_hide_inputs,
             )
-            input_set = self._maker.make_set(pool, family, sampled=sampled)
         except WorkerFailed as error:
             if family == "dense":
                 raise

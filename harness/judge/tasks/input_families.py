@@ -108,21 +108,23 @@ def reveals_a_sample(
     )
 
 
-def note_samples(
-    pool: CasePool, samples: Sequence[Sequence[float]], allowances: Sequence[tolerance.Allowance]
+def note_errors(
+    noted: dict[int, list[float]],
+    found: Sequence[Sequence[float]],
+    allowances: Sequence[tolerance.Allowance],
 ) -> None:
-    """Note what samples of one of two neighbours are off by on a set of a timed family; see
-    CasePool.sampled_errors. Those that the reference refuses are empty."""
+    """Note what results are off by on a set of a timed family, with samples of its inputs or with
+    others, as multiples of the limits: of several sets the largest; see CasePool.sampled_errors.
+    Those that the reference refuses are empty."""
     limits = [math.inf if each.rule == "open" else each.norm for each in allowances]
-    for number, errors in enumerate(samples):
+    for number, errors in enumerate(found):
         if not errors:
             continue
-        found = [
+        ratios = [
             error / limit if limit else (math.inf if error else 0.0)
             for error, limit in zip(errors, limits, strict=True)
         ]
-        before = pool.sampled_errors.get(number, found)
-        pool.sampled_errors[number] = list(map(max, found, before))
+        noted[number] = list(map(max, ratios, noted.get(number, ratios)))
 
 
 def timed_families(usable: Sequence[str], count: int, revealing: Collection[str] = ()) -> list[str]:

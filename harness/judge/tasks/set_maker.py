@@ -44,10 +44,16 @@ class SetMaker:
         return device_link.free_bytes() if self._shared else host_memory.available()
 
     def make_set(
-        self, pool: CasePool, family: str, seed: int | None = None, *, sampled: bool = False
+        self,
+        pool: CasePool,
+        family: str,
+        seed: int | None = None,
+        *,
+        sampled: bool = False,
+        replaced: bool = False,
     ) -> InputSet:
-        """Make one set with expected outputs in high precision. seed: to make a set again. sampled:
-        with the errors of workers.sampled_results."""
+        """Make one set with expected outputs in high precision. seed: to make a set again. sampled,
+        replaced: with the errors of workers.sampled_results."""
         # the unused pages of a layout, and the rest of one
         between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
         slack = rounding_slack(pool, family)
@@ -62,8 +68,13 @@ class SetMaker:
         seconds, alternatives = others[: pool.has_second], others[pool.has_second :]
         seed = secrets.randbits(48) if seed is None else seed
         arguments = {
-            "case": pool.name, "seed": seed, "family": family, "slack": slack, "sampled": sampled
-        }  # fmt: skip
+            "case": pool.name,
+            "seed": seed,
+            "family": family,
+            "slack": slack,
+            "sampled": sampled,
+            "replaced": replaced,
+        }
         data = self._worker.data(self._fill("make_set", memories, TASK_SECONDS, arguments))
         precise = self._place(expected.tensors(data["expected"]))
         rounded = self._place(framework.tensors(pool.outputs))
@@ -82,6 +93,7 @@ class SetMaker:
             memory=data["memory"],
             orders=pool.orders,
             sampled=data["sampled"],
+            replaced=data["replaced"],
         )
 
     def draw_outputs(self, pool: CasePool, most: int) -> list[list[torch.Tensor]]:

@@ -316,7 +316,7 @@ def _vouch(
     reasons."""
     signals = []
     pool = context.task.pools[case.name]
-    if numbers := pool.predictable or pool.sampled_alike:
+    if numbers := pool.predictable or pool.sampled_alike or pool.hardly_read:
         if comparison.verdict == "faster":
             comparison = replace(comparison, verdict="inconclusive")
         reason = (
@@ -324,6 +324,8 @@ def _vouch(
             if pool.predictable
             else "may be right within its tolerance if half of the inputs are read: less work may "
             "pass"
+            if pool.sampled_alike
+            else "hardly shows one of the inputs within its tolerance: less work may pass"
         )
         text = f"case {case.name}: output {numbers[0]} {reason}, so no speed-up can be certified"
         signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))

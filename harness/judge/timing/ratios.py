@@ -109,7 +109,11 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
         drift(first.context, case, times) != 1.0 for times in (first_times, second_times)
     )
     pool = task.pools[case.name]
-    is_barred = is_contended or has_drifted or bool(pool.predictable or pool.sampled_alike)
+    is_barred = (
+        is_contended
+        or has_drifted
+        or bool(pool.predictable or pool.sampled_alike or pool.hardly_read)
+    )
     is_barred |= is_state_open(first_times) or is_state_open(second_times)
     return _Ratio(
         case,

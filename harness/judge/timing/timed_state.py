@@ -145,7 +145,7 @@ class TimedState:
 
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
-        self.open |= self._drawer.updates.foreseen(self._pool)
+        self.open |= self._drawer.updates.foreseen(self._pool, self._like)
         for left in self._left:
             expected = self._drawer.updates.after(self._pool, left.state, left.calls)
             for name, reference in expected.items():

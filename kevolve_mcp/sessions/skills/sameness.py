@@ -13,6 +13,11 @@ from kevolve_mcp.store import Store
 
 # factor in one dimension: kernels behave alike on sizes that are closer
 FAR = 2
+# operators whose operands may change places
+_COMMUTATIVE = (
+    "add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or", "logical_xor",
+    "bitwise_and", "bitwise_or", "bitwise_xor",
+)  # fmt: skip
 
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # dtype and shape of each tensor
 _Case = tuple[_Shapes, _Shapes]
@@ -66,10 +71,12 @@ def _content(task: Task) -> _Content:
 
 def _unordered(graph: Iterable[Operator]) -> tuple[str, ...]:
     """Return a digest of each operator and all that it takes, sorted: lines that do not depend on
-    each other may stand in any order."""
+    each other may stand in any order, and so may the operands of a sum."""
     digests: list[str] = []
     for operator in graph:
         taken = [digests[n] if 0 <= n < len(digests) else str(n) for n in operator.reads]
+        if operator.name in _COMMUTATIVE:
+            taken.sort()
         text = json.dumps([operator.name, operator.axes, taken])
         digests.append(hashlib.sha256(text.encode()).hexdigest())
     return tuple(sorted(digests))

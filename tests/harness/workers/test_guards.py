@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -213,3 +214,21 @@ def test_writes_to_and_beside_copies_on_a_device_are_named(
         guard.check()
     assert found.value.kind == kind
     assert words in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("named", "change"),
+    [
+        ("shape", lambda given: given[0].unsqueeze_(0)),
+        ("requires_grad", lambda given: given[0].requires_grad_()),
+        ("strides", lambda given: given[0].t_()),
+        ("number of tensors", lambda given: given.pop()),
+    ],
+)
+def test_a_callers_tensors_stay_as_they_are(named: str, change: Any) -> None:
+    given = [torch.zeros(4, 4), torch.zeros(3)]
+    before = guards.appearance(given)
+    guards.refuse_changes(before, given)
+    change(given)
+    with pytest.raises(modules.LoadError, match=named):
+        guards.refuse_changes(before, given)

@@ -91,14 +91,30 @@ def test_a_sample_is_noticed_later_only_if_it_is_far_off_in_one_family() -> None
     allowance = set_allowances.tolerance.Allowance(0.01, 0.1, 0.1, 0.0, 0.001)
     open_one = replace(allowance, rule="open")
     assert pool.sampled_alike == []  # none was tried
-    input_families.note_samples(pool, [[0.2, 0.03, 0.0], []], [allowance] * 3)
+    input_families.note_errors(pool.sampled_errors, [[0.2, 0.03, 0.0], []], [allowance] * 3)
     assert pool.sampled_alike == [1]
-    input_families.note_samples(pool, [[0.0, 0.2, 0.0]], [allowance, open_one, allowance])
+    input_families.note_errors(
+        pool.sampled_errors, [[0.0, 0.2, 0.0]], [allowance, open_one, allowance]
+    )
     assert pool.sampled_alike == [1]
-    input_families.note_samples(pool, [[0.0, 0.05, 0.0], [0.1, 0.0, 0.0]], [allowance] * 3)
+    input_families.note_errors(
+        pool.sampled_errors, [[0.0, 0.05, 0.0], [0.1, 0.0, 0.0]], [allowance] * 3
+    )
     assert pool.sampled_alike == []  # the second sample reads all that this output needs
-    input_families.note_samples(pool, [[0.0, 0.0, 0.0]] * 3, [allowance] * 3)
+    input_families.note_errors(pool.sampled_errors, [[0.0, 0.0, 0.0]] * 3, [allowance] * 3)
     assert pool.sampled_alike == []
+
+
+@pytest.mark.parametrize(("dtype", "enough"), [("float32", 0.7), ("bfloat16", 0.02)])
+def test_little_to_be_seen_of_an_input_is_noticed(dtype: str, enough: float) -> None:
+    leaf = {"shape": [4096], "dtype": dtype}
+    pool = CasePool("default", {"inputs": {"leaves": [leaf]}, "outputs": {"leaves": [leaf, leaf]}})
+    allowance = set_allowances.tolerance.Allowance(0.01, 0.1, 0.1, 0.0, 0.001)
+    assert pool.hardly_read == []
+    input_families.note_errors(pool.replaced_errors, [[0.0, 1.4], [0.014, 0.9]], [allowance] * 2)
+    assert pool.hardly_read == [0]
+    input_families.note_errors(pool.replaced_errors, [[0.0, 0.0], [enough, 0.0]], [allowance] * 2)
+    assert pool.hardly_read == []
 
 
 def test_each_kind_of_state_has_its_turn() -> None:
