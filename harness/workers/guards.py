@@ -155,14 +155,17 @@ def appearance(value: Any) -> list[tuple[Any, ...]]:
 def refuse_changes(before: Sequence[tuple[Any, ...]], value: Any) -> None:
     """Raise LoadError("input_mutation") where tensors do not appear as before, or are others."""
     after = appearance(value)
-    names = (
-        f"{name} of an input"
-        for one, other in zip(before, after, strict=False)
-        for name, was, now in zip(_SHOWN, one, other, strict=True)
-        if was != now
-    )
-    same = "" if len(after) == len(before) else "number of tensors in the inputs"
-    if changed := next(names, same):
+    if len(after) == len(before):
+        names = (
+            f"{name} of an input"
+            for one, other in zip(before, after, strict=True)
+            for name, was, now in zip(_SHOWN, one, other, strict=True)
+            if was != now
+        )
+        changed = next(names, "")
+    else:
+        changed = "number of tensors in the inputs"
+    if changed:
         raise modules.LoadError(
             "input_mutation",
             f"the {changed} changed; a caller's tensors stay as they are: use a view or a copy",

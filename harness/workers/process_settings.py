@@ -39,7 +39,6 @@ def modes() -> dict[str, Any]:
             for kind in ("cpu", "cuda")
         ],
         "whether torch uses oneDNN": torch._C._get_mkldnn_enabled(),
-        "how many threads torch uses": [torch.get_num_threads(), torch.get_num_interop_threads()],
         "whether Python collects garbage": gc.isenabled(),
         "hooks of all modules": sorted(
             f"{name}: {len(value)}"
@@ -68,6 +67,8 @@ def present() -> dict[str, Any]:
     numpy = sys.modules.get("numpy")
     return {
         **modes(),
+        # not among the modes: a worker uses other numbers for preparation
+        "how many threads torch uses": torch.get_num_threads(),
         f"torch's {NUMBERS}": _digest(torch.get_rng_state().numpy().tobytes()),
         f"Python's {NUMBERS}": _digest(repr(random.getstate()).encode()),
         f"NumPy's {NUMBERS}": _digest(repr(numpy.random.get_state()).encode()) if numpy else "",

@@ -14,11 +14,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ..wire import dtypes
 from ..wire.nesting import replace_tensors, tensors_of
 
 NEIGHBOURS = 8  # of so many, the first stands for all in the first sample
-FEW, MOST_ALONE = 64, 8  # elements of an input that is sampled alone, too; and the most such inputs
+# elements of an input that is sampled alone, too, and of all elements; the most such inputs
+FEW, SHARE, MOST_ALONE = 64, 1 / 256, 8
+NO_EFFECT = 1e-12  # an error that is rounding in double precision
 LARGEST = 1e30  # of an error that is told
+WIDER = 8.0  # limits on a row, and on an element, as a multiple of that on the norm
 
 
 def errors(
@@ -27,8 +31,8 @@ def errors(
     """Return for each sample, and there for each output, the error of call(precise) on that sample
     of the inputs, relative to the norm of the expected output: first with one of eight neighbours,
     then with one of two, along the last axis, the first and the second, and of each one of several
-    inputs alone: how much work a small one takes is not known. Nothing for a sample that the
-    reference does not accept."""
+    inputs alone that is not tiny: how much work a small one takes is not known. Nothing for a
+    sample that the reference does not accept."""
     samples: list[Callable[[Any], Any]] = [
         _first_of_eight,
         _second_of_two,
@@ -41,29 +45,43 @@ def errors(
     found = [_errors(call, precise, expected, sample, whole) for sample in samples]
     if len(tensors) > 1:
         alone = _largest(tensors)
-        found += [_errors(call, precise, expected, _second_of_two, [n]) for n in alone]
+        found += [
+            _errors(call, precise, expected, sample, [n])
+            for n in alone
+            for sample in (_second_of_two, partial(_first_of_two, axis=0))
+        ]
     return found
 
 
 def replaced_errors(
-    call: Callable[[Any], list[Any]], precise: Any, expected: Sequence[Any], other: Any
+    call: Callable[[Any], list[Any]],
+    precise: Any,
+    expected: Sequence[Any],
+    draw: Callable[[], Any],
 ) -> list[list[float]]:
-    """Return, as `errors` does, what results are off by where one input is that of another draw:
-    how much there is to see of an input. other: the inputs of that draw. Nothing for a single
-    input."""
+    """Return, as `errors` does, what results are off by where one floating input is that of another
+    draw: how much there is to see of an input. Of rows and elements an eighth of their own errors
+    counts as well, since limits on these are that much wider. draw: returns the inputs of that
+    draw."""
     tensors = tensors_of(precise)
-    if len(tensors) < 2:
+    # an index of another draw may lie outside, which a device does not forgive
+    places = [n for n in _largest(tensors) if dtypes.rounds(tensors[n].dtype)]
+    try:
+        others = tensors_of(draw()) if places else []
+    except Exception:  # there may be no memory for one more draw
         return []
-    others = tensors_of(other)
-    return [
-        _errors(call, precise, expected, lambda _, n=n: others[n], [n])  # type: ignore[misc]
-        for n in _largest(tensors)
-    ]
+    found = []
+    for n in places:
+        other = others[n].to(tensors[n])
+        replaced = _errors(call, precise, expected, lambda _, o=other: o, [n], _seen)  # type: ignore[misc]
+        found.append([0.0 if error < NO_EFFECT else error for error in replaced])
+    return found
 
 
 def _largest(tensors: Sequence[Any]) -> list[int]:
     """The places of the largest tensors, in order."""
-    places = [n for n, t in enumerate(tensors) if t.numel() >= FEW]
+    least = max(FEW, SHARE * sum(t.numel() for t in tensors))
+    places = [n for n, t in enumerate(tensors) if t.numel() >= least]
     return sorted(sorted(places, key=lambda n: -tensors[n].numel())[:MOST_ALONE])
 
 
@@ -73,12 +91,14 @@ def _errors(
     expected: Sequence[Any],
     sample: Callable[[Any], Any],
     sampled: Sequence[int],
+    distance: Callable[[Any, Any], float] | None = None,
 ) -> list[float]:
-    """Return the errors with these tensors sampled."""
+    """Return the errors with these tensors sampled. distance: by norm without one."""
     try:
         tensors = enumerate(tensors_of(precise))
         given = replace_tensors(precise, [sample(t) if n in sampled else t for n, t in tensors])
-        return [_distance(one, other) for one, other in zip(call(given), expected, strict=True)]
+        measure = distance or _distance
+        return [measure(one, other) for one, other in zip(call(given), expected, strict=True)]
     except Exception:  # whatever a task raises: it accepts the inputs themselves
         return []
 
@@ -121,3 +141,16 @@ def _distance(found: Any, expected: Any) -> float:
     wide = expected.to(dtype)
     error = float((found.to(dtype) - wide).norm()) / max(float(wide.norm()), 1e-300)
     return LARGEST if math.isnan(error) else min(error, LARGEST)
+
+
+def _seen(found: Any, expected: Any) -> float:
+    """As _distance, or what is seen in the worst row or element, if that is more."""
+    error = _distance(found, expected)
+    if not expected.is_floating_point() or expected.dim() == 0 or not expected.numel():
+        return error
+    off, size = (found.double() - expected.double()).abs(), expected.double().abs()
+    norm = float(size.square().mean().sqrt())
+    rows = off.square().mean(-1).sqrt() / size.square().mean(-1).sqrt().clamp_min(1e-300)
+    elements = off / (size + norm).clamp_min(1e-300)
+    worst = max(float(rows.max()), float(elements.max())) / WIDER
+    return LARGEST if math.isnan(worst) else min(max(error, worst), LARGEST)

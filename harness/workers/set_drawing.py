@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from .task_file import TaskProblem
 
 Write = Callable[..., None]  # layout, tensors, start in bytes
 KEPT = 8  # drawn sets that are kept while they are used again
+SIXTEEN_BITS = 2.0**-8  # the roundoff of bfloat16: state of 8 bits is not moved
 
 
 @dataclass(frozen=True)
@@ -123,11 +125,8 @@ def make_set(
         if sampled:
             errors = sampled_results.errors(*given)
         if replaced:
-            other = placement.move(
-                _inputs(task, case, replace(order, seed=order.seed + 5)), task.device
-            )
-            precise = high_precision.to_double(other) if case.doubled else other
-            others = sampled_results.replaced_errors(*given, precise)
+            another = replace(order, seed=order.seed + 5)
+            others = sampled_results.replaced_errors(*given, lambda: _inputs(task, case, another))
     return {
         "layout": layout,
         "memory": memory,
@@ -180,8 +179,8 @@ def left_state(
 ) -> dict[str, Any]:
     """Call the reference on the inputs of these sets, from its present state, and write the
     resulting values of these parameters and buffers: in high precision, in the framework's own
-    dtype, and in high precision from numbers that are moved by roundings, see _Moved. Returns the
-    layouts of all three."""
+    dtype and, with a third descriptor, in high precision from numbers that are moved by roundings,
+    see _Moved. Returns the layouts."""
     case = task.cases[orders[0].case]
     present = modules.state(case.model, case.initial_state)
     start = [present[name].detach().clone() for name in case.initial_state]
@@ -191,62 +190,74 @@ def left_state(
     def inputs_of(order: SetOrder) -> Any:
         if order in drawn:
             return drawn[order]
-        sample = [*task.draw(case.spec, order.seed), *task.draw_upstream(case, order.seed + 2)]
-        inputs = placement.move(families.vary(sample, order.family, order.seed + 1), task.device)
+        inputs = placement.move(_inputs(task, case, order), task.device)
         if order in repeated and len(drawn) < KEPT:
             drawn[order] = inputs
         return inputs
 
+    def left_by(model: Any, moved: _Moved | None = None) -> list[Any]:
+        case.set_state(start)  # again: both may be the same model
+        call = model_calls.forward(model, case.upstream)
+        for number, order in enumerate(orders):
+            inputs = inputs_of(order)
+            doubled = case.doubled and model is case.precise
+            values = high_precision.to_double(inputs) if doubled else inputs
+            if moved is not None:
+                values = moved.before_call(values, order.seed + 4, number)
+            task.attempt(partial(call, values))
+        state = modules.state(model, case.initial_state)
+        # copies: the next calls update the same tensors
+        return [state[name].detach().cpu().contiguous().clone() for name in names]
+
     with task.all_threads():
-        layouts = []
-        ways = (case.precise, False), (case.model, False), (case.precise, True)
-        for put, (model, moving) in zip(write, ways, strict=True):
-            case.set_state(start)  # again: both may be the same model
-            call = model_calls.forward(model, case.upstream)
-            moved = _Moved(case, present, names) if moving else None
-            for order in orders:
-                inputs = inputs_of(order)
-                doubled = case.doubled and model is case.precise
-                values = high_precision.to_double(inputs) if doubled else inputs
-                if moved is not None:
-                    values = moved.before_call(values, order.seed + 4)
-                task.attempt(partial(call, values))
-            state = modules.state(model, case.initial_state)
-            left = [state[name].detach().cpu().contiguous() for name in names]
-            layouts.append(plan_layout(left))
-            put(layouts[-1], left)
+        ways = [left_by(case.precise), left_by(case.model)]
+        if len(write) > len(ways):
+            ways.append(ways[0])
+            if case.doubled:
+                # moved numbers may leave a domain: probabilities above one
+                with contextlib.suppress(TaskProblem):
+                    ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
         case.set_state(start)
-    return dict(zip(("expected", "framework", "moved"), layouts, strict=True))
+    layouts = [plan_layout(left) for left in ways]
+    for put, layout, left in zip(write, layouts, ways, strict=True):
+        put(layout, left)
+    return dict(zip(("expected", "framework", "moved"), layouts, strict=False))
 
 
 class _Moved:
-    """Moves what the reference in high precision reads, to show what its updates make of rounding
+    """Moves what the reference in double precision reads, to show what its updates make of rounding
     errors: what it updates, by a rounding of its dtype before each call; inputs and parameters,
     which are terms of sums, by one of single precision, in which sums are computed at least."""
 
-    def __init__(self, case: LiveCase, present: Mapping[str, Any], updated: Sequence[str]) -> None:
+    def __init__(
+        self, task: LiveTask, case: LiveCase, present: Mapping[str, Any], updated: Sequence[str]
+    ) -> None:
         self._case = case
-        self._updated = {
-            name: dtypes.ROUNDOFF[dtypes.name_of(present[name].dtype)]
-            for name in updated
-            if dtypes.rounds(present[name].dtype)
+        # an error of a device outlives the call that it ends
+        self._moves_inputs = placement.is_host(task.device)
+        roundoffs = {
+            name: dtypes.ROUNDOFF.get(dtypes.name_of(present[name].dtype)) for name in updated
         }
-        self._terms = dtypes.ROUNDOFF["float32" if case.doubled else "float64"]
-        others = (name for name in case.initial_state if name not in updated)
-        self._move(dict.fromkeys(others, self._terms), 0)
+        self._updated = {name: by for name, by in roundoffs.items() if by and by <= SIXTEEN_BITS}
+        others = [name for name in case.initial_state if name not in updated]
+        self._others: dict[str, float] = dict.fromkeys(others, dtypes.ROUNDOFF["float32"])
 
-    def before_call(self, inputs: Any, seed: int) -> Any:
-        """Move the state, and return moved inputs."""
-        self._move(self._updated, seed)
-        return second_results.moved_apart(inputs, self._terms, seed)
+    def before_call(self, inputs: Any, seed: int, number: int) -> Any:
+        """Move the state, and return moved inputs. number: of the call."""
+        self._move({**self._others, **self._updated}, seed + 1 + number)
+        self._others = {}  # parameters stay as they are now
+        if not self._moves_inputs:
+            return inputs
+        return second_results.moved_apart(inputs, dtypes.ROUNDOFF["float32"], seed)
 
     def _move(self, amounts: Mapping[str, float], seed: int) -> None:
         import torch
 
         state = modules.state(self._case.precise, self._case.initial_state)
         with torch.no_grad():
-            for number, (name, by) in enumerate(amounts.items()):
-                state[name].copy_(second_results.moved_apart(state[name], by, seed + number))
+            for place, (name, by) in enumerate(amounts.items()):
+                moved = second_results.moved_apart(state[name], by, seed + 1000 * place)
+                state[name].copy_(moved)
 
 
 def _inputs(task: LiveTask, case: LiveCase, order: SetOrder) -> Any:

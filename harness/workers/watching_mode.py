@@ -45,6 +45,7 @@ class WatchingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
         self._entered: list[contextlib.AbstractContextManager[Any]] = []
 
     def __enter__(self) -> Any:
+        _is_unchanged.cache_clear()
         self._entered.append(uncompiled())
         self._entered[-1].__enter__()
         return super().__enter__()  # type: ignore[no-untyped-call]
@@ -91,6 +92,7 @@ def full_name(func: Any) -> str:
     return name if own else f"added.{name}"
 
 
+@functools.cache
 def _is_unchanged(name: str) -> bool:
     """Return whether an operator, as "aten::mean.dim", is the framework's. One that computes
     nothing may have no other implementation either; others count in any case."""

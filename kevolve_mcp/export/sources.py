@@ -111,7 +111,12 @@ def _names_us(value: object) -> bool:
     """Whether a text is the path of a module of ours, as `importlib.import_module` takes it."""
     parts = value.split(".") if isinstance(value, str) else []
     is_path = len(parts) > 1 or value in ("harness", "kevolve_mcp")
-    return is_path and parts[0] in _OURS and all(part.isidentifier() for part in parts)
+    if not (is_path and parts[0] in _OURS and all(part.isidentifier() for part in parts)):
+        return False
+    try:
+        return importlib.util.find_spec(".".join(parts)) is not None
+    except ImportError:  # "harness.cpp.x"
+        return False
 
 
 def _concerns_us(node: ast.Import | ast.ImportFrom) -> bool:

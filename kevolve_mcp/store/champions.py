@@ -25,10 +25,10 @@ _REFUTING = (*PROVED_WRONG, "crashed", "invalid")
 
 
 def refuted() -> ScalarSelect[int]:
-    """Return the query for the evaluation that refutes a node, NULL without one: of confirmations
-    and exports of the same candidate, task, target and policy, in any session, by the newest
-    protocol, the newest that proved it wrong, else the newest verdict. "Needs a review" refutes a
-    node unless a person approved it."""
+    """Return the query for the evaluation that refutes a node, NULL without one: of exports, and of
+    confirmations under the same policy, of its candidate, task and target, in any session, by the
+    newest protocol, the newest that proved it wrong, else the newest verdict. "Needs a review"
+    refutes a node unless a person approved it."""
     n, s, a = schema.nodes, schema.sessions.alias(), schema.approvals
     judged, last, own = (schema.evaluations.alias() for _ in range(3))
     approved = exists().where(a.c.session == n.c.session, a.c.node == n.c.seq)
@@ -44,10 +44,14 @@ def refuted() -> ScalarSelect[int]:
                 s.c.target == judged.c.target,
             ),
         )
-        .join(own, and_(own.c.id == n.c.evaluation, own.c.policy == judged.c.policy))
+        .join(own, own.c.id == n.c.evaluation)
         .where(
             judged.c.candidate == n.c.candidate,
-            judged.c.purpose.in_(("confirm", "export")),
+            # exports are judged under a policy of their own
+            or_(
+                judged.c.purpose == "export",
+                and_(judged.c.purpose == "confirm", judged.c.policy == own.c.policy),
+            ),
             or_(
                 judged.c.status.in_(("correct", *_REFUTING)),
                 and_(judged.c.status == "needs_review", ~approved.correlate(n)),

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
 # what updates make of the errors of one sum: an update is often a few sums, one after another (a
-# product, then its norm), and more than the second is a decision that went the other way
-LEAST_CARRIED, MOST_CARRIED = 2.0, 512.0
+# product, then its norm), and more than the second, in 16 bits the third, is a decision that went
+# the other way
+LEAST_CARRIED, MOST_CARRIED, MOST_CARRIED_NARROW = 2.0, 512.0, 8.0
 # the most by which a draw may be smaller than usual by chance (of single normal values 1 in 1,000
 # is); and the largest usual size, as a multiple of the lower quartile of the draws' sizes
 MAX_RELAXATION, ALIKE = 1e3, 64.0
@@ -221,22 +222,27 @@ def derive(
 
 def derive_carried(
     expected: torch.Tensor, framework: torch.Tensor, moved: torch.Tensor, reduction: int
-) -> Allowance:
+) -> tuple[Allowance, bool]:
     """Derive the allowance of a value that is updated in each of some calls, each with the errors
     of the ones before. moved: as expected, from numbers that were moved by roundings, which shows
-    what the updates make of these.
+    what the updates make of these. Returns as well whether they make more of them than roundings: a
+    decision that goes the other way, or chaos. Then many values may be right.
 
     Measured: after 104 steps of a power iteration on matrices of 768 x 768 whose terms cancel,
     plain float32 sums ended up to 1.3e-4 from the exact result, the framework's blocked ones
     1.6e-5; where nothing cancels, 1.7e-6 and 0.6e-7 (2 u + v sqrt(K) is 1.8e-6)."""
-    growth, unit = LEAST_CARRIED, ROUNDOFF.get(dtype_name(framework), 0.0)
+    unit = ROUNDOFF.get(dtype_name(framework), 0.0)
+    if not unit:
+        return derive(expected, framework, reduction), False
     precise, other = real(expected), real(moved)
     lost = ~(precise.isfinite() & other.isfinite())
-    off = measure(other.masked_fill(lost, 0), precise.masked_fill(lost, 0)).error if unit else 0.0
-    if off > MOST_CARRIED * unit:
-        return derive(expected, framework, reduction, growth=growth)
-    growth = max(growth, off / unit) if unit else growth
-    return derive(expected, framework, reduction, growth=growth, second=moved)
+    off = measure(other.masked_fill(lost, 0), precise.masked_fill(lost, 0)).error
+    fine = unit <= ROUNDOFF["float32"]
+    growth = min(max(LEAST_CARRIED, off / unit), MOST_CARRIED)
+    # in 16 bits the floor has little to do with what the state itself is rounded to
+    second = None if fine else moved
+    allowance = derive(expected, framework, reduction, growth=growth, second=second)
+    return allowance, off > (MOST_CARRIED if fine else MOST_CARRIED_NARROW) * unit
 
 
 @dataclass(frozen=True)

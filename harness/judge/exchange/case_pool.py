@@ -7,8 +7,10 @@ processes, so that a process cannot pass useful information to a later one.
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +27,10 @@ MOST_TERMS, APART = 1 << 20, 1 << 8  # limits on K: for a sum; where no elements
 # sets drawn later where it was so much larger in one: of a mean of bounded values it came to 0.4 to
 # 3 times the limit, and one evaluation of three noticed it.
 NOTICED, NOTICED_LATER = 1.5, 4.0
-# In single precision an input that changes an output by no more than this multiple of the limit may
-# be read in 16 bits: products in bfloat16 left 2.4 % of a step of Muon, and passed.
+# In single precision an input that changes an output by no more than this multiple of the floor may
+# be read in 16 bits: products in bfloat16 were 2.4 % off in a step of Muon, and passed.
 READ_IN_FULL = 64.0
+REPLACED_BYTES = 1 << 30  # the most inputs of a case of which another draw is compared
 
 
 class States(dict[int, int]):
@@ -51,6 +54,8 @@ class CasePool:
     left_state: dict[str, LeftValue] = field(default_factory=dict)
     # names of what forward updates alike for all inputs, see Updates.foreseen
     foreseen: set[str] | None = None
+    # names of what many right values are possible for after timed calls, see TimedState.verify
+    unsure: set[str] = field(default_factory=set)
     # a case with gradients where none are recorded, with checking sets of its own
     unrecorded: CasePool | None = None
     timing: list[Group] = field(default_factory=list)
@@ -79,8 +84,8 @@ class CasePool:
     # by number of a sample of one of two neighbours, and there by output, the largest error in any
     # family of timed sets, as a multiple of the limit
     sampled_errors: dict[int, list[float]] = field(default_factory=dict)
-    # likewise by number of an input that is that of another draw
-    replaced_errors: dict[int, list[float]] = field(default_factory=dict)
+    # likewise by number of an input that is that of another draw, as multiples of `least_effects`
+    effects: dict[int, list[float]] = field(default_factory=dict)
     coming_kinds: list[Kind] = field(default_factory=list)  # see next_kind
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)
@@ -219,20 +224,34 @@ class CasePool:
     def may_hide_inputs(self) -> bool:
         """Whether another set may tell how much is to be seen of an input: there was none yet, or
         little in those before."""
-        return not self.families or bool(self.hardly_read)
+        fits = self.input_bytes <= REPLACED_BYTES
+        return fits and (not self.families or bool(self.hardly_read))
+
+    def least_effects(self, allowances: Sequence[tolerance.Allowance]) -> list[float]:
+        """Return of each output how much an input has to change it on a set with these allowances
+        to be read in full. Where no elements are combined, 16 bits inside are no faster."""
+        found = []
+        for number, (leaf, limits) in enumerate(
+            zip(self.outputs["leaves"], allowances, strict=True)
+        ):
+            fine = dtypes.ROUNDOFF.get(leaf["dtype"], 1.0) <= dtypes.ROUNDOFF["float32"]
+            least = 0.0 if limits.rule == "equal" else NOTICED * limits.norm
+            if fine and least and not self.pointwise and number not in self.combining:
+                floor = tolerance.floor(leaf["dtype"], self.reductions[number])
+                least = max(least, READ_IN_FULL * floor)
+            found.append(math.inf if limits.rule == "open" else least)
+        return found
 
     @property
     def hardly_read(self) -> list[int]:
         """The outputs in which little is to be seen of an input in all timed families: of a small
         step away from large weights, part of the work may be left out. An input without any effect
         does not count: the output does not depend on it."""
-        found = []
-        for number, leaf in enumerate(self.outputs["leaves"]):
-            fine = dtypes.ROUNDOFF.get(leaf["dtype"], 1.0) <= dtypes.ROUNDOFF["float32"]
-            least = READ_IN_FULL if fine and number not in self.combining else NOTICED
-            if any(0 < errors[number] <= least for errors in self.replaced_errors.values()):
-                found.append(number)
-        return found
+        return [
+            number
+            for number in range(len(self.outputs["leaves"]))
+            if any(0 < effects[number] <= 1 for effects in self.effects.values())
+        ]
 
     @property
     def timing_bytes(self) -> int:

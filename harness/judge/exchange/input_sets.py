@@ -89,12 +89,14 @@ class InputSet:
 
 @dataclass(frozen=True)
 class LeftValue:
-    """The value of a parameter or buffer after one call of the reference, in high precision and in
-    the framework's own dtype, with its allowance."""
+    """The value of a parameter or buffer after calls of the reference, in high precision and in the
+    framework's own dtype, with its allowance. unsure: calls make more of roundings than errors, see
+    tolerance.derive_carried."""
 
     expected: torch.Tensor
     framework: torch.Tensor
     allowance: tolerance.Allowance
+    unsure: bool = False
 
 
 @dataclass

@@ -109,14 +109,11 @@ def reveals_a_sample(
 
 
 def note_errors(
-    noted: dict[int, list[float]],
-    found: Sequence[Sequence[float]],
-    allowances: Sequence[tolerance.Allowance],
+    noted: dict[int, list[float]], found: Sequence[Sequence[float]], limits: Sequence[float]
 ) -> None:
     """Note what results are off by on a set of a timed family, with samples of its inputs or with
     others, as multiples of the limits: of several sets the largest; see CasePool.sampled_errors.
     Those that the reference refuses are empty."""
-    limits = [math.inf if each.rule == "open" else each.norm for each in allowances]
     for number, errors in enumerate(found):
         if not errors:
             continue
@@ -125,6 +122,11 @@ def note_errors(
             for error, limit in zip(errors, limits, strict=True)
         ]
         noted[number] = list(map(max, ratios, noted.get(number, ratios)))
+
+
+def norms(allowances: Sequence[tolerance.Allowance]) -> list[float]:
+    """Return the limits by norm, infinite where any value is allowed."""
+    return [math.inf if each.rule == "open" else each.norm for each in allowances]
 
 
 def timed_families(usable: Sequence[str], count: int, revealing: Collection[str] = ()) -> list[str]:

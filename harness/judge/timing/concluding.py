@@ -13,7 +13,7 @@ from ..failures import Failure
 from ..figures import statistics
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
-from . import blocks, memory_use
+from . import blocks, memory_use, timed_state
 
 UNCONFIRMED = (
     "the judge's clock does not confirm the candidate's own, which shows a shorter time: the "
@@ -33,17 +33,6 @@ MERGED = (
 )
 DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
 Times = Mapping[str, CaseTimes]  # by case
-STATE_UNREAD = (
-    "the reference's forward updates parameters or buffers, and those of the candidate are new "
-    "tensors after each call, not contiguous, or in one memory. The judge cannot read them while "
-    "the process is stopped, so no speed-up can be certified. Update them in place, with copy_ or "
-    "an out argument, each in memory of its own"
-)
-STATE_FORESEEN = (
-    "the reference's forward updates {names} alike for all inputs. A kernel may do that for many "
-    "calls at once, so no speed-up can be certified for this task; whoever trusts the author can "
-    "time it with the update left out of the reference"
-)
 
 
 @dataclass(frozen=True)
@@ -84,8 +73,7 @@ def conclude(
     comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
     if is_state_open(case_times):
-        foreseen = ", ".join(sorted(context.task.pools[case.name].foreseen or ()))
-        text = STATE_FORESEEN.format(names=foreseen) if foreseen else STATE_UNREAD
+        text = timed_state.why_open(context.task.pools[case.name])
         signals.append(Signal("clock_open", f"case {case.name}: {text}"))
     else:
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)

@@ -6,7 +6,8 @@ turns at once. On a device that shares its memory they are copied behind the out
 round, before the clock stops. A tensor that is not where it lay before the calls is taken from the
 process's own report: it was assigned anew, it is not contiguous, or the judge cannot read its
 device memory. What is known only from there makes no candidate faster, and neither does what lies
-in the memory of another tensor, or what the reference updates alike for all inputs.
+in the memory of another tensor or in pages of a file, what the reference updates alike for all
+inputs, or where it makes more of roundings than errors.
 """
 
 from __future__ import annotations
@@ -29,6 +30,32 @@ from .timed_outputs import WrongWhenTimed
 
 if TYPE_CHECKING:
     import torch
+
+
+UNREAD = (
+    "the reference's forward updates parameters or buffers, and those of the candidate are new "
+    "tensors after each call, not contiguous, in one memory, or in a file. The judge cannot tell "
+    "while the process is stopped what was written, so no speed-up can be certified. Update them "
+    "in place, with copy_ or an out argument, each in memory of its own"
+)
+FORESEEN = (
+    "the reference's forward updates {names} alike for all inputs. A kernel may do that for many "
+    "calls at once, so no speed-up can be certified for this task; whoever trusts the author can "
+    "time it with the update left out of the reference"
+)
+UNSURE = (
+    "the reference's forward makes of one rounding more than rounding errors in {names} (values "
+    "that are not finite, or a decision that goes the other way), so what many calls leave proves "
+    "little, and no speed-up can be certified for this task"
+)
+
+
+def why_open(pool: CasePool) -> str:
+    """Return why nothing is certified of a candidate whose state is open, see TimedState.open."""
+    for names, text in ((pool.foreseen, FORESEEN), (pool.unsure, UNSURE)):
+        if names:
+            return text.format(names=", ".join(sorted(names)))
+    return UNREAD
 
 
 @dataclass
@@ -54,9 +81,8 @@ class TimedState:
         self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._left: list[_Left] = []
         self.open: set[str] = set()
-        """What was known only from the process's own report, could not be compared since the
-        reference's values are not finite, or is the same for all inputs, so that it may have been
-        computed for many calls at once."""
+        """What makes no candidate faster, see above; values that are not finite were not
+        compared."""
 
     def begin(self, call: Callable[[], None]) -> None:
         """Note where the tensors lie, before the calls of a half. call: makes one call, twice."""
@@ -155,8 +181,9 @@ class TimedState:
                 # an overflow in one call stays, and another right order of operations has none
                 lost = ~(_is_finite(framework) & _is_finite(reference.expected))
                 lost &= _is_finite(self._like[name])  # others, of a mask, say, are compared
-                if bool(lost.any()):
+                if reference.unsure or bool(lost.any()):
                     self.open.add(name)
+                    self._pool.unsure.add(name)
                 finding = oracle.compare(
                     _zeroed(value, lost),
                     _zeroed(reference.expected, lost),

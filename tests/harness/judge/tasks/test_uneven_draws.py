@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from harness.judge.correctness import distance, oracle
 from harness.judge.device.machine import Machine
 from harness.judge.exchange.case_pool import CasePool
-from harness.judge.tasks import input_families, set_allowances
+from harness.judge.tasks import input_families, set_allowances, updates
 from harness.judge.tasks.opening import open_task
 
 TASK = Path(__file__).parents[3] / "data" / "kernelbench" / "lstm_step.py"
@@ -91,29 +93,50 @@ def test_a_sample_is_noticed_later_only_if_it_is_far_off_in_one_family() -> None
     allowance = set_allowances.tolerance.Allowance(0.01, 0.1, 0.1, 0.0, 0.001)
     open_one = replace(allowance, rule="open")
     assert pool.sampled_alike == []  # none was tried
-    input_families.note_errors(pool.sampled_errors, [[0.2, 0.03, 0.0], []], [allowance] * 3)
-    assert pool.sampled_alike == [1]
     input_families.note_errors(
-        pool.sampled_errors, [[0.0, 0.2, 0.0]], [allowance, open_one, allowance]
+        pool.sampled_errors, [[0.2, 0.03, 0.0], []], input_families.norms([allowance] * 3)
     )
     assert pool.sampled_alike == [1]
     input_families.note_errors(
-        pool.sampled_errors, [[0.0, 0.05, 0.0], [0.1, 0.0, 0.0]], [allowance] * 3
+        pool.sampled_errors,
+        [[0.0, 0.2, 0.0]],
+        input_families.norms([allowance, open_one, allowance]),
+    )
+    assert pool.sampled_alike == [1]
+    input_families.note_errors(
+        pool.sampled_errors,
+        [[0.0, 0.05, 0.0], [0.1, 0.0, 0.0]],
+        input_families.norms([allowance] * 3),
     )
     assert pool.sampled_alike == []  # the second sample reads all that this output needs
-    input_families.note_errors(pool.sampled_errors, [[0.0, 0.0, 0.0]] * 3, [allowance] * 3)
+    input_families.note_errors(
+        pool.sampled_errors, [[0.0, 0.0, 0.0]] * 3, input_families.norms([allowance] * 3)
+    )
     assert pool.sampled_alike == []
 
 
-@pytest.mark.parametrize(("dtype", "enough"), [("float32", 0.7), ("bfloat16", 0.02)])
+@pytest.mark.parametrize(("dtype", "enough"), [("float32", 2e-4), ("bfloat16", 0.02)])
 def test_little_to_be_seen_of_an_input_is_noticed(dtype: str, enough: float) -> None:
     leaf = {"shape": [4096], "dtype": dtype}
-    pool = CasePool("default", {"inputs": {"leaves": [leaf]}, "outputs": {"leaves": [leaf, leaf]}})
-    allowance = set_allowances.tolerance.Allowance(0.01, 0.1, 0.1, 0.0, 0.001)
+    pool = CasePool(
+        "default",
+        {
+            "inputs": {"leaves": [leaf]},
+            "outputs": {"leaves": [leaf, leaf]},
+            "state": {},
+            "terms": 64,
+            "pointwise": False,
+        },
+    )
+    limit = 2e-6 if dtype == "float32" else 0.01
+    allowance = set_allowances.tolerance.Allowance(limit, 0.1, 0.1, 0.0, 0.001)
+    least = pool.least_effects([allowance, replace(allowance, rule="open")])
+    assert least == [pytest.approx(2.5e-4 if dtype == "float32" else 0.015, rel=0.1), math.inf]
+    assert pool.least_effects([replace(allowance, rule="equal")] * 2) == [0, 0]
     assert pool.hardly_read == []
-    input_families.note_errors(pool.replaced_errors, [[0.0, 1.4], [0.014, 0.9]], [allowance] * 2)
+    input_families.note_errors(pool.effects, [[0.0, 1.4], [limit, 0.9]], [least[0]] * 2)
     assert pool.hardly_read == [0]
-    input_families.note_errors(pool.replaced_errors, [[0.0, 0.0], [enough, 0.0]], [allowance] * 2)
+    input_families.note_errors(pool.effects, [[0.0, 0.0], [1.3 * least[0], 0.0]], [least[0]] * 2)
     assert pool.hardly_read == []
 
 
@@ -123,3 +146,21 @@ def test_each_kind_of_state_has_its_turn() -> None:
     pool.state_allowances = {"uneven": [], "raised": [], "moved": []}
     for _ in range(20):
         assert sorted(pool.next_kind() for _ in range(3)) == ["moved", "raised", "uneven"]
+
+
+def test_what_is_updated_alike_for_all_inputs_is_foreseen() -> None:
+    def found(values: list[torch.Tensor], initial: torch.Tensor) -> bool:
+        return updates.is_foreseen(values, initial)
+
+    zeros, ones = torch.zeros(512), torch.ones(512)
+    draws = [torch.randn(512) for _ in range(3)]
+    assert found([ones / 3] * 3, zeros)
+    assert found([torch.full((), 0.3)] * 3, torch.zeros(()))  # what went into it is not known
+    assert not found([ones[:4]] * 3, zeros[:4])  # counters
+    assert not found([ones[:4].long()] * 3, zeros[:4].long())
+    assert found([ones.long()] * 3, zeros.long())
+    assert not found([zeros.long()] * 3, zeros.long())  # nothing was updated
+    assert not found(draws, zeros)
+    partly = [torch.cat([draw[:400], ones[400:] / 3]) for draw in draws]
+    assert found(partly, zeros)
+    assert not found([torch.cat([draw[:500], ones[500:]]) for draw in draws], zeros)

@@ -86,7 +86,9 @@ class Bench:
             ablating=False,
             task=SimpleNamespace(
                 pools=defaultdict(
-                    lambda: SimpleNamespace(predictable=[], sampled_alike=[], state_bytes=0)
+                    lambda: SimpleNamespace(
+                        predictable=[], sampled_alike=[], hardly_read=[], state_bytes=0
+                    )
                 ),
                 family=cpu,
                 crowds_memory=False,
