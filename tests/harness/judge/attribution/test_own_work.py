@@ -27,7 +27,7 @@ BESIDE = """        _lib.rows(x[:1], self.weight, y[:1], 1, x.shape[1])
         weight = self.weight.tolist()
         for row in range(1, x.shape[0]):
             values = x[row].tolist()
-            total = sum(values)
+            total = [sum(v for v in values) for _ in range(20)][0]  # long on any machine
             y[row] = torch.tensor([math.tanh(v) * w + total for v, w in zip(values, weight)])
         return y
 """
