@@ -54,7 +54,7 @@ class CasePool:
     left_state: dict[str, LeftValue] = field(default_factory=dict)
     # names of what forward updates alike for all inputs, see Updates.foreseen
     foreseen: set[str] | None = None
-    # names of what many right values are possible for after timed calls, see TimedState.verify
+    # names of updated tensors of which many values may be right, see tolerance.derive_carried
     unsure: set[str] = field(default_factory=set)
     # a case with gradients where none are recorded, with checking sets of its own
     unrecorded: CasePool | None = None

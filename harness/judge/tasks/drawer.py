@@ -32,8 +32,7 @@ from .input_families import (
     UNEVEN,
     WITHIN,
     checking_families,
-    norms,
-    note_errors,
+    note_samples,
     objection,
     reveals_a_sample,
     timed_families,
@@ -124,7 +123,7 @@ class Drawer:
         ]
         pool.checking = [(0, input_set) for input_set in plain]
         note_faint_elements(pool, plain, again)
-        self._note_errors(pool, plain[0], plain[0].allowances)
+        note_samples(pool, plain[0], plain[0].allowances)
         outputs = zip(*(input_set.expected for input_set in plain), again, strict=True)
         pool.predictable = [
             n
@@ -150,7 +149,7 @@ class Drawer:
                 elif family in (*UNEVEN, NAMED) and not (pool.keeps_floating and family in LOUD):
                     limits = family_allowances(pool, input_set)
                     pool.family_allowances[family] = limits
-                    self._note_errors(pool, input_set, limits)
+                    note_samples(pool, input_set, limits)
                     if input_set.sampled and input_set.sampled[0]:
                         pool.reveals[family] = reveals_a_sample(
                             input_set.sampled[0], limits, pool.combining
@@ -170,12 +169,6 @@ class Drawer:
             if max(pool.input_bytes, pool.state_bytes) <= LARGE_BYTES:
                 self._draw_state(pool, STATE_FAMILIES["moved"], ("moved",))
             self.set_state(pool, 0)
-
-    def _note_errors(
-        self, pool: CasePool, input_set: InputSet, limits: Sequence[tolerance.Allowance]
-    ) -> None:
-        note_errors(pool.sampled_errors, input_set.sampled[1:], norms(limits))
-        note_errors(pool.effects, input_set.replaced, pool.least_effects(limits))
 
     def _draw_state(
         self, pool: CasePool, family: str, kinds: tuple[parameter_states.Kind, ...]

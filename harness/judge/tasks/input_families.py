@@ -108,6 +108,15 @@ def reveals_a_sample(
     )
 
 
+def note_samples(
+    pool: CasePool, input_set: InputSet, allowances: Sequence[tolerance.Allowance]
+) -> None:
+    """Note what samples of one of two neighbours, and inputs of another draw, are off by on a set
+    of a timed family with these allowances."""
+    note_errors(pool.sampled_errors, input_set.sampled[1:], norms(allowances))
+    note_errors(pool.effects, input_set.replaced, pool.least_effects(allowances))
+
+
 def note_errors(
     noted: dict[int, list[float]], found: Sequence[Sequence[float]], limits: Sequence[float]
 ) -> None:
