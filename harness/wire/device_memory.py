@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -117,13 +117,37 @@ class _DeviceMapping:
         }
 
     def __del__(self) -> None:
-        # the context is broken or gone, or the interpreter shuts down: the mapping is gone too
-        with contextlib.suppress(Exception):
-            call_driver("cuCtxSynchronize")
-            if self._mapped:
-                call_driver("cuMemUnmap", Number(self.address), Size(self._mapped))
-            if self.address:
-                call_driver("cuMemAddressFree", Number(self.address), Size(self.nbytes))
+        if _later:
+            _later[-1].append((self.address, self._mapped, self.nbytes))
+        else:
+            _unmap(self.address, self._mapped, self.nbytes)
+
+
+# within contexts of unmapping_later, what to unmap
+_later: list[list[tuple[int, int, int]]] = []
+
+
+@contextlib.contextmanager
+def unmapping_later() -> Iterator[None]:
+    """Unmap memory that nothing needs any more only when the context ends, since that waits for all
+    of this process's work on the device."""
+    _later.append([])
+    try:
+        yield
+    finally:
+        for address, mapped, reserved in _later.pop():
+            _unmap(address, mapped, reserved)
+
+
+def _unmap(address: int, mapped: int, reserved: int) -> None:
+    """Unmap `mapped` bytes and release the addresses of `reserved` bytes."""
+    # the context is broken or gone, or the interpreter shuts down: the mapping is gone too
+    with contextlib.suppress(Exception):
+        call_driver("cuCtxSynchronize")
+        if mapped:
+            call_driver("cuMemUnmap", Number(address), Size(mapped))
+        if address:
+            call_driver("cuMemAddressFree", Number(address), Size(reserved))
 
 
 def map_allocations(handles: Sequence[tuple[int, int]], *, writable: bool) -> Any:

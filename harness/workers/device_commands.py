@@ -87,14 +87,13 @@ class ShownHost:
         sets: list[tuple[int, int]],
         number: int,
         early: bool = False,
-        long: bool = False,
     ) -> tuple[Any, tuple[int, ...]]:
         """Queue calls on the sets in the stream, between a wait until the judge's word is `number`
         and a write of the same number to the worker's word. Replies READY with the places of the
-        outputs, then OK when all work is done. Without a key no model is called. early: wait by the
-        driver, and write the worker's word before the calls, as a cheating candidate could. long:
-        wait by the driver first, so that the device has no work for this process while the inputs
-        appear. values: as in `on_burst`, for information only."""
+        outputs, then OK when all work is done. Without a key no model is called. The wait is the
+        driver's, so that the device has no work for this process until then. early: write the
+        worker's word before the calls, as a cheating candidate could. values: as in `on_burst`, for
+        information only."""
         import torch
 
         if self._events is None:
@@ -107,12 +106,9 @@ class ShownHost:
         stream = torch.cuda.current_stream().cuda_stream
         gc.disable()
         before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
-        if early or long:
-            words.await_on(stream, stream_words.GO, number)
+        words.await_on(stream, stream_words.GO, number)
         if early:
             words.write_on(stream, stream_words.DONE, number)
-        else:
-            words.hold_on(stream, stream_words.GO, number)
         begin.record()
         if model is None:
             self.window.nothing()

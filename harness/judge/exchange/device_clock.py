@@ -1,5 +1,4 @@
-"""The judge's clock on a device: words that no worker sees, events, and the time that the device
-keeps the judge waiting."""
+"""The judge's clock on a device: words that no worker sees, and events."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...wire import frames
-from ...wire.device_memory import STEP
 from ...wire.stream_words import SharedWords
 from ..errors import WorkerTimeout
 from ..processes.worker import Worker
@@ -60,17 +58,6 @@ def wait_until(
         if reply is None and not deaf:
             reply = worker.poll_reply()[0]
     return reply
-
-
-def measure_reach_ns() -> int:
-    """Return the nanoseconds until the device has done a tiny piece of work for this process."""
-    import torch
-
-    torch.cuda.synchronize()
-    start = time.perf_counter_ns()
-    flush_memory()[:STEP].zero_()
-    torch.cuda.synchronize()
-    return time.perf_counter_ns() - start
 
 
 @cache

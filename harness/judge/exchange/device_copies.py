@@ -12,6 +12,7 @@ from ...wire.device_memory import STEP
 from ...workers import call_form
 from ..correctness.distance import same_bits
 from ..errors import Interfered
+from .output_changes import SLIGHT_SHARE
 from .worker_outputs import are_the_references
 
 if TYPE_CHECKING:
@@ -25,12 +26,15 @@ Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # (targets, so
 @dataclass(frozen=True)
 class DevicePlace:
     """The place of an output in a worker. number: in the burst. address: in the worker. there:
-    bytes of the worker's memory. strides: in elements, None if contiguous."""
+    bytes of the worker's memory, without gaps. strides: in elements, None if contiguous. item: the
+    bytes of an element."""
 
     number: int
     address: int
     there: torch.Tensor
     strides: list[int] | None
+    item: int
+    is_bool: bool
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,18 @@ def share_memory(places: Sequence[DevicePlace]) -> bool:
     same = not torch.equal(torch.stack(targets), marks)
     torch._foreach_copy_(targets, before)
     return same
+
+
+def change(places: Sequence[DevicePlace]) -> None:
+    """Overwrite outputs, as any caller may, while the worker is stopped: with random bytes, but in
+    half of the cases one of them in one element only (see output_changes)."""
+    slight = random.choice(places) if places and random.random() < SLIGHT_SHARE else None
+    for place in places:
+        there = place.there
+        if place is slight:
+            start = random.randrange(len(there) // place.item) * place.item
+            there = there[start : start + place.item]
+        there.random_(0, 2 if place.is_bool else 256)
 
 
 def check_place(entry: Any, leaf: dict[str, Any]) -> tuple[int, list[int] | None]:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from ..processes.worker import Worker
 from .case_pool import CasePool
-from .device_copies import DeviceCopy, DevicePlace, share_memory
+from .device_copies import DeviceCopy, DevicePlace, change, share_memory
 from .device_slots import DeviceSlots
+from .input_sets import InputSet
 from .output_reservoir import OutputReservoir, Selection
 
 # The most bytes of outputs held together (at least one is held), and of one call above which none
@@ -27,6 +28,7 @@ class DeviceReservoir:
 
     def __init__(self, pool: CasePool, *, looks: bool) -> None:
         self._holds = pool.held_bytes <= MOST_EACH_BYTES
+        self._output_count = len(pool.outputs["leaves"])
         self._looks, self.intact = looks, True
         self._outputs = OutputReservoir[list[DeviceCopy]](pool.held_bytes, HELD_BYTES)
         self._next: Selection | None = None
@@ -56,6 +58,22 @@ class DeviceReservoir:
         stopped."""
         if self._looks:
             self.intact &= not share_memory(places)
+
+    def change(self, places: Sequence[DevicePlace], sets: Sequence[InputSet]) -> None:
+        """Change the outputs of a burst on these sets, except for those to keep and those in memory
+        that the reference uses again, while the worker is stopped."""
+        if not self._looks:
+            return
+        kept = self._next.calls if self._next is not None else ()
+        outputs = self._output_count
+        change(
+            [
+                place
+                for place in places
+                if (call := place.number // outputs) not in kept
+                and place.number % outputs not in sets[call].memory["same"]
+            ]
+        )
 
     def compare_all(self) -> None:
         """Check all outputs that are held now."""

@@ -30,6 +30,7 @@ from . import device_clock, device_link
 from .case_pool import CasePool
 from .device_copies import Copies, DeviceCopy, DevicePlace, check_place, copy, group_copies
 from .device_link import DeviceLink, WindowPlan
+from .device_witness import Witness
 from .input_sets import InputSet
 from .slots import BurstResult, Slots, result_of
 
@@ -44,17 +45,19 @@ class QueuedResult:
     before_ns: from the first byte of the inputs in the window to the start, by the judge's events
     on the device. whole_ns: from the start until the judge has the outputs, by its own clock,
     including its own work. worker_result: the worker's report, as in BurstResult. ready: whether
-    all launches were queued before the start. reach_ns: how long the device kept the judge waiting
-    before the burst, when it should have been idle. places: of the outputs in the worker, without
-    empty ones.
+    all launches were queued before the start. places: of the outputs in the worker, without empty
+    ones. reach_ns: how long the device kept the judge waiting before the burst, when it should have
+    been idle. beside_ns: what it worked for other processes before the start and after the clock
+    stopped; both are 0 without a witness.
     """
 
     before_ns: int
     whole_ns: int
     worker_result: BurstResult
     ready: bool
-    reach_ns: int
     places: list[DevicePlace]
+    reach_ns: int = 0
+    beside_ns: int = 0
 
 
 class DeviceSlots(Slots):
@@ -129,25 +132,23 @@ class DeviceSlots(Slots):
         seconds: float,
         patience_s: float,
         *,
+        witness: Witness | None,
         early: bool = False,
-        long: bool = False,
         also: Copies | None = None,
-        watch: Callable[[], None] | None = None,
+        look: Callable[[], None] | None = None,
     ) -> QueuedResult:
         """Run a call on each of the sets, in order. Without a key no model is called, but as many
         bytes are copied. patience_s: how long the worker may take to queue its launches; after that
         the start is given anyway, since a call that waits for the device itself never finishes
-        queueing. early: let the worker's word come as early as possible; used only with the judge's
-        own workers. long: leave the device to the judge while the inputs appear. also: copies to
-        make behind those of the outputs, before the clock stops. watch: called once the launches
-        are queued, before the start: the memory that they will use is held then."""
+        queueing. witness: it watches the device since before the worker's turn; None where the
+        judge may still have to load kernels. early: let the worker's word come as early as
+        possible; used only with the judge's own workers. also: copies to make behind those of the
+        outputs, before the clock stops. look: called once the launches are queued, before the
+        start: the memory that they will use is held then."""
         link = device_link.link(worker)
         plan = link.place(sets)
         link.number += 1
-        reach_ns = device_clock.measure_reach_ns()
-        arguments: dict[str, Any] = {
-            name: True for name, on in (("early", early), ("long", long)) if on
-        }
+        arguments: dict[str, Any] = {"early": True} if early else {}
         worker.send(
             "queued",
             key=key,
@@ -160,13 +161,19 @@ class DeviceSlots(Slots):
         try:
             ready = worker.has_message(patience_s)
             copies = self._receive_copies(worker, link, key, len(sets), seconds) if ready else None
-            if watch is not None:
-                watch()
+            if look is not None:
+                look()
             before_ns, whole_ns, reply = self._measure(
-                worker, link, plan, copies, key, len(sets), seconds, also or []
+                worker, link, plan, copies, key, len(sets), seconds, also or [], witness
             )
             self._call_count = len(sets)
+            seen = [] if witness is None else [witness.read()]
+            if witness is not None:
+                witness.start()
             reply = reply or worker.wait(frames.OK, seconds)
+            if witness is not None:
+                witness.stop()
+                seen.append(witness.read())
             if reply.code != frames.OK:
                 raise Interfered(f"reply {reply.code} where {frames.OK} was expected")
         except BaseException:
@@ -180,7 +187,13 @@ class DeviceSlots(Slots):
             places, self._places = self._places, []
         self._reorder()
         return QueuedResult(
-            before_ns, whole_ns, result_of(reply, whole_ns), ready, reach_ns, places
+            before_ns,
+            whole_ns,
+            result_of(reply, whole_ns),
+            ready,
+            places,
+            seen[0].start_ns if seen else 0,
+            sum(each.beside_ns for each in seen),
         )
 
     def _measure(
@@ -193,10 +206,11 @@ class DeviceSlots(Slots):
         calls: int,
         seconds: float,
         also: Copies,
+        witness: Witness | None,
     ) -> tuple[int, int, frames.Reply | None]:
         """Return before_ns and whole_ns, see QueuedResult, and the worker's last reply if it has
-        come meanwhile. copies: None if the worker has not yet reported where its outputs will
-        lie."""
+        come meanwhile. copies: None if the worker has not yet reported where its outputs will lie.
+        witness: its watch, behind which all is queued, ends."""
         import torch
 
         stream, private, deadline = (
@@ -220,6 +234,8 @@ class DeviceSlots(Slots):
             link.words.await_on(stream, DONE, link.number)
             copy([*copies, *also])
             last.record()
+        if witness is not None:
+            witness.stop()
         device_clock.wait_until(
             lambda: private.words[GO] == private.number, worker, deadline, deaf=True
         )
@@ -322,11 +338,13 @@ class DeviceSlots(Slots):
                 continue
             source = link.bytes_at(address, leaf["nbytes"])
             copies.append((place, source))
-            self._places.append(DevicePlace(number, address, source, strides))
+            dtype = getattr(torch, leaf["dtype"])
+            self._places.append(
+                DevicePlace(number, address, source, strides, dtype.itemsize, dtype is torch.bool)
+            )
             if strides is None:
                 continue
             # brought into order later, when no clock runs
-            dtype = getattr(torch, leaf["dtype"])
             self._reorderings.append(
                 (
                     place.view(dtype).view(leaf["shape"]),

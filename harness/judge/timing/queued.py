@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from ..exchange import bursts, device_reservoir
+from ..exchange import bursts, device_reservoir, device_witness
 from ..exchange.device_reservoir import DeviceReservoir
 from ..exchange.device_slots import DeviceSlots, QueuedResult
 from ..exchange.input_sets import InputSet
@@ -24,13 +24,10 @@ SETTLING_S, QUEUEING_S = 1.0, 0.05
 # notices the end of a burst that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
 LEAST_NS = 500  # least time of a call: no device starts consecutive kernels faster
-# an idle device responds within 0.2 ms (H200), a busy one after the 2 ms time slice of the other
-# process
-BUSY_NS = 1_000_000
+# an idle device starts a kernel within 0.1 ms (H100), a busy one after the 2 ms time slice of the
+# other process
+BUSY_NS = 300_000
 APPEARING_NS = 100_000  # generous scatter of the time that inputs take to appear
-# If inputs take longer to appear, a waiting kernel would get a time slice meanwhile, in which a
-# candidate could begin with those that are there.
-LONG_NS = 700_000
 
 
 class Queued(Sides):
@@ -45,7 +42,6 @@ class Queued(Sides):
         self._patience: dict[str, float] = {}
         # (before_ns, whole_ns) of an empty burst, by the number of calls it stands for
         self._empty_ns: dict[int, tuple[int, int]] = {}
-        self._long: set[int] = set()  # the numbers of calls whose inputs take long to appear
         # see _early_gain
         self._early_gain_ns = 0
         self._waits = False  # whether a side waits for the device itself
@@ -67,13 +63,14 @@ class Queued(Sides):
             )
             for _ in range(WARM_BURSTS):
                 reservoir.announce(worker, self.seconds)
+                # without a witness, since the judge may have to load kernels for its own copies
                 result = slots.run_queued(
                     worker,
                     key,
                     [self.warm_set] * self.pool.calls,
                     self.seconds,
                     self._patience[name],
-                    long=self.pool.calls in self._long,
+                    witness=None,
                 )
                 self.note_calls(name, [self.warm_set] * self.pool.calls)
                 reservoir.draw(slots, result.places, self.pool.calls)
@@ -85,8 +82,7 @@ class Queued(Sides):
                 self.pool.timing[0].sets,
                 *(group.sets for group in self.pool.single_call_groups[:1]),
             ):
-                if self._run_empty(sets, turn).before_ns > LONG_NS:
-                    self._long.add(len(sets))
+                self._run_empty(sets, turn, watched=False)
                 results = [self._run_empty(sets, turn) for _ in range(self.pool.empty_bursts)]
                 before_ns, whole_ns = (
                     statistics.median(each)
@@ -99,7 +95,7 @@ class Queued(Sides):
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         slots, worker = self._slots(name), self.workers[name]
         reservoir = self._reservoirs[id(worker)]
-        with turn(worker.root):
+        with device_witness.watching() as witness, turn(worker.root):
             reservoir.announce(worker, self.seconds)
             result = slots.run_queued(
                 worker,
@@ -107,17 +103,22 @@ class Queued(Sides):
                 sets,
                 self.seconds,
                 self._patience[name],
-                long=len(sets) in self._long,
+                witness=witness,
                 also=self.also.pop(name, None),
-                watch=self.watch if not name else None,
+                look=self.watch if not name else None,
             )
         self.note_calls(name, sets)
         slots.put(place)
         reservoir.look(result.places)
         reservoir.draw(slots, result.places, len(sets))  # while it is stopped
+        reservoir.change(result.places, sets)
         self._waits |= not result.ready
         ns, claim = self._figure(result, len(sets)), result.worker_result
         busy = result.reach_ns > BUSY_NS or self._busy
+        if name in self._seconds_taken:
+            ns += result.beside_ns
+        else:  # the candidate's work, or that of another program
+            busy |= result.beside_ns > 0
         return Burst(
             ns,
             ns,
@@ -160,12 +161,14 @@ class Queued(Sides):
         return max(0, round(self._empty_ns[len(sets)][1] - early_ns))
 
     def _run_empty(
-        self, sets: Sequence[InputSet], turn: Turn, *, early: bool = False
+        self, sets: Sequence[InputSet], turn: Turn, *, early: bool = False, watched: bool = True
     ) -> QueuedResult:
-        """Run an empty burst in the baselines' process. early: see DeviceSlots.run_queued."""
+        """Run an empty burst in the baselines' process. early: see DeviceSlots.run_queued. watched:
+        with a witness."""
         name = next(filter(None, self.workers))
         worker = self.workers[name]
-        with turn(worker.root):
+        watch = device_witness.watching() if watched else contextlib.nullcontext()
+        with watch as witness, turn(worker.root):
             if id(worker) in self._reservoirs:
                 self._reservoirs[id(worker)].announce(worker, self.seconds)
             slots = self._slots(name)
@@ -175,10 +178,10 @@ class Queued(Sides):
                 sets,
                 self.seconds,
                 SETTLING_S,
+                witness=witness,
                 early=early,
-                long=len(sets) in self._long,
             )
-        self._busy |= result.reach_ns > BUSY_NS
+        self._busy |= result.reach_ns > BUSY_NS or result.beside_ns > 0
         return result
 
     def __exit__(

@@ -1,0 +1,178 @@
+"""What the device does for other processes while it should work for the judge alone.
+
+A kernel of one thread reads the device's clock again and again. A device works for one process at a
+time, so the kernel stands still while another process has the device: a gap between two readings,
+which is as long as the other's work and the switches there and back. The kernel also reads a word
+of host memory each time. Where the copy engines, which need no switch, move data from the host
+meanwhile, that reading takes several times as long.
+
+A worker's calls wait in its stream for the judge's word. Whatever its process does on the device
+before that word, or after the judge's clock has stopped, is seen here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ...wire import device_memory
+from ...wire.device_memory import Pointer, call_driver
+from ...wire.stream_words import SharedWords
+from . import device_clock
+
+# Measured on an H100, see benchmarks/results/gpu_witness_h100.md. Gaps are 300 us longer than the
+# other process's work (293 us on another day); without other work readings are 1.2 us apart, and
+# at most 7 us. While data come from the host they are 3 us apart.
+SWITCHES_NS, GAP_NS, SLOW_NS = 290_000, 100_000, 2_500
+# the most of slow readings in a watch that is not counted: single readings are slow without a cause
+USUAL_SLOW_NS = 100_000
+LIMIT_NS = 10_000_000_000  # after which the kernel ends by itself
+
+_STOP, _STARTED, _ENDED, _GAPS, _SLOW = (
+    0,
+    1,
+    2,
+    4,
+    6,
+)  # words of 32 bits; the last two take two each
+_WATCH = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry watch(.param .u64 words, .param .u32 number, .param .u64 switches,
+                      .param .u64 least, .param .u64 slow, .param .u64 limit)
+{
+  .reg .pred %p;
+  .reg .u32 %number, %word, %left;
+  .reg .u64 %words, %switches, %least, %slow, %limit, %begin, %before, %now, %gap, %gaps, %slows;
+  ld.param.u64 %words, [words];
+  ld.param.u32 %number, [number];
+  ld.param.u64 %switches, [switches];
+  ld.param.u64 %least, [least];
+  ld.param.u64 %slow, [slow];
+  ld.param.u64 %limit, [limit];
+  mov.u64 %gaps, 0;
+  mov.u64 %slows, 0;
+  mov.u64 %begin, %globaltimer;
+  mov.u64 %before, %begin;
+  st.volatile.global.u32 [%words+4], %number;
+again:
+  mov.u64 %now, %globaltimer;
+  sub.u64 %gap, %now, %before;
+  mov.u64 %before, %now;
+  setp.lt.u64 %p, %gap, %slow;
+  @%p bra look;
+  setp.ge.u64 %p, %gap, %least;
+  @%p bra stood;
+  add.u64 %slows, %slows, %gap;
+  bra look;
+stood:
+  max.u64 %gap, %gap, %switches;
+  sub.u64 %gap, %gap, %switches;
+  add.u64 %gaps, %gaps, %gap;
+  add.u64 %gaps, %gaps, 1;
+look:
+  sub.u64 %gap, %now, %begin;
+  setp.gt.u64 %p, %gap, %limit;
+  @%p bra over;
+  ld.volatile.global.u32 %word, [%words];
+  sub.u32 %left, %word, %number;
+  setp.lt.s32 %p, %left, 0;
+  @%p bra again;
+over:
+  st.volatile.global.u64 [%words+16], %gaps;
+  st.volatile.global.u64 [%words+24], %slows;
+  membar.sys;
+  st.volatile.global.u32 [%words+8], %number;
+  ret;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one watch has seen. start_ns: from its launch until it ran. beside_ns: the device's work
+    for other processes, without switches."""
+
+    start_ns: int
+    beside_ns: int
+
+
+class Witness:
+    """Watches the device, one watch after another, in the current stream."""
+
+    def __init__(self) -> None:
+        fd = SharedWords.file()
+        self._words, self._number = SharedWords(fd), 0
+        os.close(fd)
+        module, self._function = Pointer(), Pointer()
+        call_driver("cuModuleLoadData", ctypes.byref(module), _WATCH)
+        call_driver("cuModuleGetFunction", ctypes.byref(self._function), module, b"watch")
+        self._began_ns = self._start_ns = self._unseen_ns = 0
+        device_clock.flush_memory()  # allocated now, since to do so may wait for the device
+
+    def start(self) -> None:
+        """Begin a watch, and return as soon as the device executes it."""
+        import torch
+
+        self._number += 1
+        arguments: list[Any] = [
+            ctypes.c_uint64(self._words.address(_STOP)),
+            ctypes.c_uint32(self._number),
+            *(ctypes.c_uint64(ns) for ns in (SWITCHES_NS, GAP_NS, SLOW_NS, LIMIT_NS)),
+        ]
+        places = (Pointer * len(arguments))(*map(ctypes.addressof, arguments))
+        stream = torch.cuda.current_stream().cuda_stream
+        self._began_ns, self._unseen_ns = time.perf_counter_ns(), 0
+        call_driver(
+            "cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, Pointer(stream), places, None
+        )
+        self._await(_STARTED)
+        self._start_ns = time.perf_counter_ns() - self._began_ns
+
+    def stop(self) -> None:
+        """End the watch; what is queued behind it runs from now on."""
+        if self._words[_STOP] != self._number:
+            after_ns = time.perf_counter_ns() - self._began_ns - LIMIT_NS
+            self._unseen_ns = max(0, after_ns)
+            self._words[_STOP] = self._number
+
+    def read(self) -> Seen:
+        """Return what the watch has seen that was stopped last. Time after its limit counts as work
+        beside the judge."""
+        self._await(_ENDED)
+        gaps_ns, slow_ns = (
+            self._words[word] | self._words[word + 1] << 32 for word in (_GAPS, _SLOW)
+        )
+        return Seen(self._start_ns, gaps_ns + max(0, slow_ns - USUAL_SLOW_NS) + self._unseen_ns)
+
+    def _await(self, word: int) -> None:
+        while self._words[word] != self._number:
+            pass
+
+
+@cache
+def _witness() -> Witness:
+    return Witness()
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[Witness]:
+    """Begin a watch while the device is idle, and end it with the context at the latest. Device
+    memory that is not needed any more is unmapped afterwards, since that waits for the device."""
+    import torch
+
+    witness = _witness()
+    torch.cuda.synchronize()
+    witness.start()
+    with device_memory.unmapping_later():
+        try:
+            yield witness
+        finally:
+            witness.stop()
