@@ -31,6 +31,7 @@ class Window:
         self._pages: dict[int, device_memory.DevicePage] = {}
         self._tiny = torch.zeros(1, device="cuda")
         # load now the kernels that are loaded at first use
+        self.words.hold_on(torch.cuda.current_stream().cuda_stream, stream_words.GO, 0)
         self.nothing()
 
     def replace(self, memory: int, nbytes: int) -> None:

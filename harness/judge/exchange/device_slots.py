@@ -42,13 +42,11 @@ if TYPE_CHECKING:
 class QueuedResult:
     """One burst of queued calls.
 
-    before_ns: from the first byte of the inputs in the window to the start, by the judge's events
-    on the device. whole_ns: from the start until the judge has the outputs, by its own clock,
-    including its own work. worker_result: the worker's report, as in BurstResult. ready: whether
-    all launches were queued before the start. places: of the outputs in the worker, without empty
-    ones. reach_ns: how long the device kept the judge waiting before the burst, when it should have
-    been idle. beside_ns: what it worked for other processes before the start and after the clock
-    stopped; both are 0 without a witness.
+    before_ns: from the end of the watch, before any input is in the window, to the start, by the
+    judge's events on the device. whole_ns: from the start until the judge has the outputs, by its
+    own clock, including its own work. worker_result: the worker's report, as in BurstResult. ready:
+    whether all launches were queued before the start. places: of the outputs in the worker, without
+    empty ones.
     """
 
     before_ns: int
@@ -56,8 +54,6 @@ class QueuedResult:
     worker_result: BurstResult
     ready: bool
     places: list[DevicePlace]
-    reach_ns: int = 0
-    beside_ns: int = 0
 
 
 class DeviceSlots(Slots):
@@ -121,7 +117,7 @@ class DeviceSlots(Slots):
         copy(self._plan_copies(link, report.get("outputs"), len(order)))
         torch.cuda.synchronize()
         self._call_count, self._places = len(order), []
-        self._reorder()
+        self.order()
         return result_of(reply, time.perf_counter_ns() - start, report.get("operators"))
 
     def run_queued(
@@ -144,7 +140,8 @@ class DeviceSlots(Slots):
         judge may still have to load kernels. early: let the worker's word come as early as
         possible; used only with the judge's own workers. also: copies to make behind those of the
         outputs, before the clock stops. look: called once the launches are queued, before the
-        start: the memory that they will use is held then."""
+        start: the memory that they will use is held then. Another watch begins when the clock has
+        stopped."""
         link = device_link.link(worker)
         plan = link.place(sets)
         link.number += 1
@@ -166,14 +163,11 @@ class DeviceSlots(Slots):
             before_ns, whole_ns, reply = self._measure(
                 worker, link, plan, copies, key, len(sets), seconds, also or [], witness
             )
-            self._call_count = len(sets)
-            seen = [] if witness is None else [witness.read()]
             if witness is not None:
+                witness.note()
                 witness.start()
+            self._call_count = len(sets)
             reply = reply or worker.wait(frames.OK, seconds)
-            if witness is not None:
-                witness.stop()
-                seen.append(witness.read())
             if reply.code != frames.OK:
                 raise Interfered(f"reply {reply.code} where {frames.OK} was expected")
         except BaseException:
@@ -185,16 +179,7 @@ class DeviceSlots(Slots):
             # release every wait for the words, however the burst ends
             link.words[GO] = link.words[DONE] = link.number
             places, self._places = self._places, []
-        self._reorder()
-        return QueuedResult(
-            before_ns,
-            whole_ns,
-            result_of(reply, whole_ns),
-            ready,
-            places,
-            seen[0].start_ns if seen else 0,
-            sum(each.beside_ns for each in seen),
-        )
+        return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, places)
 
     def _measure(
         self,
@@ -221,8 +206,8 @@ class DeviceSlots(Slots):
         private.number += 1
         first, start, last = device_clock.clock_events()
         # everything below is queued behind this, while the device works for the judge
-        device_clock.flush_memory().zero_()
         first.record()
+        device_clock.flush_memory().zero_()
         link.put(plan)
         device_clock.flush_memory().zero_()
         # first the judge's word: if the device switches in between, the time counts as the calls'
@@ -254,6 +239,12 @@ class DeviceSlots(Slots):
         finally:
             link.closed = False
         return int(1e6 * first.elapsed_time(start)), time.perf_counter_ns() - began, reply
+
+    def order(self) -> None:
+        """Bring the last burst's outputs with other strides into order. A queued burst leaves
+        that to its caller, since a watch may run."""
+        for place, raw in self._reorderings:
+            place.copy_(raw.clone())
 
     def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._memory, index * self._stride)
@@ -307,11 +298,6 @@ class DeviceSlots(Slots):
                 for start, place in self._flat(calls)
             ]
         )
-
-    def _reorder(self) -> None:
-        """Bring outputs with other strides into order."""
-        for place, raw in self._reorderings:
-            place.copy_(raw.clone())
 
     def _flat(self, calls: int) -> list[tuple[int, torch.Tensor]]:
         """Return the start of each output in the slots, and its bytes."""

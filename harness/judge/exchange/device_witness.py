@@ -17,7 +17,6 @@ import ctypes
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -32,7 +31,10 @@ from . import device_clock
 SWITCHES_NS, GAP_NS, SLOW_NS = 290_000, 100_000, 2_500
 # the most of slow readings in a watch that is not counted: single readings are slow without a cause
 USUAL_SLOW_NS = 100_000
+USUAL_START_NS = 200_000  # an idle device starts a kernel within 60 us, rarely later
+LINGER_NS = 2_500_000  # more than a time slice, 2.1 to 2.4 ms
 LIMIT_NS = 10_000_000_000  # after which the kernel ends by itself
+LOOK_S = 0.01  # between two checks of the device
 
 _STOP, _STARTED, _ENDED, _GAPS, _SLOW = (
     0,
@@ -95,17 +97,10 @@ over:
 """
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What one watch has seen. start_ns: from its launch until it ran. beside_ns: the device's work
-    for other processes, without switches."""
-
-    start_ns: int
-    beside_ns: int
-
-
 class Witness:
-    """Watches the device, one watch after another, in the current stream."""
+    """Watches the device during one burst, one watch after another, in the current stream.
+    beside_ns: the device's work for other processes that it has seen in the burst, without
+    switches, or how long the device kept it waiting."""
 
     def __init__(self) -> None:
         fd = SharedWords.file()
@@ -114,11 +109,12 @@ class Witness:
         module, self._function = Pointer(), Pointer()
         call_driver("cuModuleLoadData", ctypes.byref(module), _WATCH)
         call_driver("cuModuleGetFunction", ctypes.byref(self._function), module, b"watch")
-        self._began_ns = self._start_ns = self._unseen_ns = 0
+        self.beside_ns = self._began_ns = 0
         device_clock.flush_memory()  # allocated now, since to do so may wait for the device
 
     def start(self) -> None:
-        """Begin a watch, and return as soon as the device executes it."""
+        """Begin a watch when all of the judge's own work is done, and return as soon as the device
+        executes it."""
         import torch
 
         self._number += 1
@@ -129,32 +125,47 @@ class Witness:
         ]
         places = (Pointer * len(arguments))(*map(ctypes.addressof, arguments))
         stream = torch.cuda.current_stream().cuda_stream
-        self._began_ns, self._unseen_ns = time.perf_counter_ns(), 0
+        torch.cuda.synchronize()
+        self._began_ns = time.perf_counter_ns()
         call_driver(
             "cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, Pointer(stream), places, None
         )
         self._await(_STARTED)
-        self._start_ns = time.perf_counter_ns() - self._began_ns
+        late_ns = time.perf_counter_ns() - self._began_ns
+        self.beside_ns += max(0, late_ns - USUAL_START_NS)
 
     def stop(self) -> None:
-        """End the watch; what is queued behind it runs from now on."""
+        """End the watch; what is queued behind it runs from now on. Time after its limit counts as
+        work beside the judge."""
         if self._words[_STOP] != self._number:
-            after_ns = time.perf_counter_ns() - self._began_ns - LIMIT_NS
-            self._unseen_ns = max(0, after_ns)
+            watched_ns = time.perf_counter_ns() - self._began_ns
+            self.beside_ns += max(0, watched_ns - LIMIT_NS)
             self._words[_STOP] = self._number
 
-    def read(self) -> Seen:
-        """Return what the watch has seen that was stopped last. Time after its limit counts as work
-        beside the judge."""
+    def note(self) -> None:
+        """Add what the watch has seen that was stopped last, once the device has ended it."""
         self._await(_ENDED)
         gaps_ns, slow_ns = (
             self._words[word] | self._words[word + 1] << 32 for word in (_GAPS, _SLOW)
         )
-        return Seen(self._start_ns, gaps_ns + max(0, slow_ns - USUAL_SLOW_NS) + self._unseen_ns)
+        self.beside_ns += gaps_ns + max(0, slow_ns - USUAL_SLOW_NS)
+
+    def finish(self, *, late: bool) -> None:
+        """End the watch and add what it has seen. late: after one more time slice, in which
+        whatever else is ready to run gets the device."""
+        if late:
+            time.sleep(1e-9 * LINGER_NS)
+        self.stop()
+        self.note()
 
     def _await(self, word: int) -> None:
+        import torch
+
+        look = time.monotonic() + LOOK_S
         while self._words[word] != self._number:
-            pass
+            if time.monotonic() > look:
+                torch.cuda.current_stream().query()  # raises where the device is lost
+                look = time.monotonic() + LOOK_S
 
 
 @cache
@@ -164,12 +175,11 @@ def _witness() -> Witness:
 
 @contextlib.contextmanager
 def watching() -> Iterator[Witness]:
-    """Begin a watch while the device is idle, and end it with the context at the latest. Device
-    memory that is not needed any more is unmapped afterwards, since that waits for the device."""
-    import torch
-
+    """Begin a watch while the device should be idle, and end the last one with the context at the
+    latest. Device memory that is not needed any more is unmapped afterwards, since that waits for
+    the device."""
     witness = _witness()
-    torch.cuda.synchronize()
+    witness.beside_ns = 0
     witness.start()
     with device_memory.unmapping_later():
         try:

@@ -24,9 +24,6 @@ SETTLING_S, QUEUEING_S = 1.0, 0.05
 # notices the end of a burst that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
 LEAST_NS = 500  # least time of a call: no device starts consecutive kernels faster
-# an idle device starts a kernel within 0.1 ms (H100), a busy one after the 2 ms time slice of the
-# other process
-BUSY_NS = 300_000
 APPEARING_NS = 100_000  # generous scatter of the time that inputs take to appear
 
 
@@ -73,7 +70,9 @@ class Queued(Sides):
                     witness=None,
                 )
                 self.note_calls(name, [self.warm_set] * self.pool.calls)
+                slots.order()
                 reservoir.draw(slots, result.places, self.pool.calls)
+                reservoir.change(result.places, [self.warm_set] * self.pool.calls)
                 queued_s = 1e-9 * result.worker_result.queued_ns if result.ready else 0.0
                 # the worker's own report, which may be anything
                 self._patience[name] = min(SETTLING_S, max(QUEUEING_S, 5 * queued_s))
@@ -95,30 +94,37 @@ class Queued(Sides):
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         slots, worker = self._slots(name), self.workers[name]
         reservoir = self._reservoirs[id(worker)]
-        with device_witness.watching() as witness, turn(worker.root):
-            reservoir.announce(worker, self.seconds)
-            result = slots.run_queued(
-                worker,
-                self.keys[name],
-                sets,
-                self.seconds,
-                self._patience[name],
-                witness=witness,
-                also=self.also.pop(name, None),
-                look=self.watch if not name else None,
-            )
+        is_candidate = name in self._seconds_taken
+        with device_witness.watching() as witness:
+            with turn(worker.root):
+                reservoir.announce(worker, self.seconds)
+                result = slots.run_queued(
+                    worker,
+                    self.keys[name],
+                    sets,
+                    self.seconds,
+                    self._patience[name],
+                    witness=witness,
+                    also=self.also.pop(name, None),
+                    look=self.watch if not name else None,
+                )
+            witness.finish(late=is_candidate)  # it is stopped, but the device may have work of it
+            slots.order()
+            slots.put(place)
+            reservoir.look(result.places)
+            reservoir.draw(slots, result.places, len(sets))
+            reservoir.change(result.places, sets)
+            if is_candidate:  # its streams may have waited for such a change
+                witness.start()
+                witness.finish(late=True)
         self.note_calls(name, sets)
-        slots.put(place)
-        reservoir.look(result.places)
-        reservoir.draw(slots, result.places, len(sets))  # while it is stopped
-        reservoir.change(result.places, sets)
         self._waits |= not result.ready
         ns, claim = self._figure(result, len(sets)), result.worker_result
-        busy = result.reach_ns > BUSY_NS or self._busy
-        if name in self._seconds_taken:
-            ns += result.beside_ns
+        busy = self._busy
+        if is_candidate:
+            ns += witness.beside_ns
         else:  # the candidate's work, or that of another program
-            busy |= result.beside_ns > 0
+            busy |= witness.beside_ns > 0
         return Burst(
             ns,
             ns,
@@ -181,7 +187,7 @@ class Queued(Sides):
                 witness=witness,
                 early=early,
             )
-        self._busy |= result.reach_ns > BUSY_NS or result.beside_ns > 0
+        self._busy |= witness is not None and witness.beside_ns > 0
         return result
 
     def __exit__(
