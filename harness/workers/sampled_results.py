@@ -72,10 +72,19 @@ def replaced_errors(
         return []
     found = []
     for n in places:
-        other = others[n].to(tensors[n])
-        replaced = _errors(call, precise, expected, lambda _, o=other: o, [n], _seen)  # type: ignore[misc]
-        found.append([0.0 if error < NO_EFFECT else error for error in replaced])
+        given = [*tensors[:n], others[n].to(tensors[n]), *tensors[n + 1 :]]
+        found.append(effects(lambda g=given: call(replace_tensors(precise, g)), expected))  # type: ignore[misc]
     return found
+
+
+def effects(call: Callable[[], list[Any]], expected: Sequence[Any]) -> list[float]:
+    """Return for each output of call() what it is off by, as `replaced_errors` counts it: 0 where
+    that is rounding. Nothing where the reference raises an error."""
+    try:
+        errors = [_seen(one, other) for one, other in zip(call(), expected, strict=True)]
+    except Exception:  # whatever a task raises: it accepts its inputs as they are
+        return []
+    return [0.0 if error < NO_EFFECT else error for error in errors]
 
 
 def _largest(tensors: Sequence[Any]) -> list[int]:
@@ -91,14 +100,12 @@ def _errors(
     expected: Sequence[Any],
     sample: Callable[[Any], Any],
     sampled: Sequence[int],
-    distance: Callable[[Any, Any], float] | None = None,
 ) -> list[float]:
-    """Return the errors with these tensors sampled. distance: by norm without one."""
+    """Return the errors with these tensors sampled."""
     try:
         tensors = enumerate(tensors_of(precise))
         given = replace_tensors(precise, [sample(t) if n in sampled else t for n, t in tensors])
-        measure = distance or _distance
-        return [measure(one, other) for one, other in zip(call(given), expected, strict=True)]
+        return [_distance(one, other) for one, other in zip(call(given), expected, strict=True)]
     except Exception:  # whatever a task raises: it accepts the inputs themselves
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from . import (
     model_calls,
     modules,
     placement,
+    replaced_products,
     rounding,
     sampled_results,
     second_results,
@@ -88,7 +90,7 @@ def make_set(
     """Draw a set, with expected outputs in float64 where they are floating. write: for inputs,
     expected outputs, the framework's own outputs, second results if the case has some, and the
     alternatives. sampled, replaced: whether to return the errors of samples, and of inputs of
-    another draw, see sampled_results."""
+    another draw and of products, see sampled_results and replaced_products."""
     case = task.cases[order.case]
     with task.all_threads():
         results = _compute(task, case, order)
@@ -121,17 +123,21 @@ def make_set(
         memory = _output_memory(task, case, layout, results.arguments)
         errors: list[list[float]] = []
         others: list[list[float]] = []
+        products: list[list[float]] = []
         given = results.call, results.precise, results.expected
         if sampled:
             errors = sampled_results.errors(*given)
         if replaced:
             another = replace(order, seed=order.seed + 5)
-            others = sampled_results.replaced_errors(*given, lambda: _inputs(task, case, another))
+            draw = functools.cache(lambda: _inputs(task, case, another))
+            others = sampled_results.replaced_errors(*given, draw)
+            products = replaced_products.errors(*given, draw)
     return {
         "layout": layout,
         "memory": memory,
         "sampled": errors,
         "replaced": others,
+        "products": products,
         "expected": expected_layout,
         "second": second_layout,
         "finite": finite,

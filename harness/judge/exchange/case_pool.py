@@ -86,6 +86,8 @@ class CasePool:
     sampled_errors: dict[int, list[float]] = field(default_factory=dict)
     # likewise by number of an input that is that of another draw, as multiples of `least_effects`
     effects: dict[int, list[float]] = field(default_factory=dict)
+    # and by number of a product, see workers.replaced_products, in other states as well
+    product_effects: dict[int, list[float]] = field(default_factory=dict)
     coming_kinds: list[Kind] = field(default_factory=list)  # see next_kind
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)
@@ -222,8 +224,8 @@ class CasePool:
 
     @property
     def may_hide_inputs(self) -> bool:
-        """Whether another set may tell how much is to be seen of an input: there was none yet, or
-        little in those before."""
+        """Whether another set may tell how much is to be seen of an input, or of a product: there
+        was none yet, or little in those before."""
         fits = self.input_bytes <= REPLACED_BYTES
         return fits and (not self.families or bool(self.hardly_read))
 
@@ -244,13 +246,14 @@ class CasePool:
 
     @property
     def hardly_read(self) -> list[int]:
-        """The outputs in which little is to be seen of an input in all timed families: of a small
-        step away from large weights, part of the work may be left out. An input without any effect
-        does not count: the output does not depend on it."""
+        """The outputs in which little is to be seen of an input, or of a product, in all timed
+        families: of a small step away from large weights, part of the work may be left out. One
+        without any effect does not count: the output does not depend on it."""
+        noted = [*self.effects.values(), *self.product_effects.values()]
         return [
             number
             for number in range(len(self.outputs["leaves"]))
-            if any(0 < effects[number] <= 1 for effects in self.effects.values())
+            if any(0 < effects[number] <= 1 for effects in noted)
         ]
 
     @property

@@ -53,7 +53,7 @@ class InputSet:
     where values near a tie fall on the other side, or none; see `ties`. second: second results of
     the reference, or none; see `workers.second_results`. memory: where the reference's outputs lie,
     on a CPU; see `workers.tensor_relations`. orders: see `workers.open_ties`. sampled, replaced:
-    see `workers.sampled_results`.
+    see `workers.sampled_results`. products: see `workers.replaced_products`.
     """
 
     file: InputFile
@@ -72,6 +72,7 @@ class InputSet:
     orders: Sequence[tuple[int, int, int]] = ()
     sampled: Sequence[Sequence[float]] = ()
     replaced: Sequence[Sequence[float]] = ()
+    products: Sequence[Sequence[float]] = ()
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""

@@ -32,6 +32,7 @@ from .input_families import (
     UNEVEN,
     WITHIN,
     checking_families,
+    note_products,
     note_samples,
     objection,
     reveals_a_sample,
@@ -163,6 +164,7 @@ class Drawer:
             input_set = self._checking_set(pool, "dense")
             if input_set is not None:
                 pool.checking.append((changed, input_set))
+                note_products(pool, input_set, input_set.allowances)
             self._draw_state(pool, GROWN, ("grown", "partly grown", "partly grown"))
             self._draw_state(pool, STATE_FAMILIES["uneven"], ("uneven",))
             self._draw_state(pool, STATE_FAMILIES["raised"], ("raised",))
@@ -186,6 +188,8 @@ class Drawer:
                 pool.checking.append((seed, input_set))
                 if kind in STATE_FAMILIES and not input_set.left_open:
                     pool.state_allowances[kind] = family_allowances(pool, input_set)
+                limits = pool.state_allowances.get(kind, input_set.allowances)
+                note_products(pool, input_set, limits)
                 return
             pool.forget_state(seed)
 
@@ -341,7 +345,7 @@ class Drawer:
                 pool,
                 family,
                 sampled=timed and bool(pool.combining),
-                replaced=timed and pool.may_hide_inputs,
+                replaced=(timed or pool.states.current != 0) and pool.may_hide_inputs,
             )
         except WorkerFailed as error:
             if family == "dense":

@@ -111,10 +111,19 @@ def reveals_a_sample(
 def note_samples(
     pool: CasePool, input_set: InputSet, allowances: Sequence[tolerance.Allowance]
 ) -> None:
-    """Note what samples of one of two neighbours, and inputs of another draw, are off by on a set
-    of a timed family with these allowances."""
+    """Note what samples of one of two neighbours, inputs of another draw, and replaced products are
+    off by on a set of a timed family with these allowances."""
     note_errors(pool.sampled_errors, input_set.sampled[1:], norms(allowances))
     note_errors(pool.effects, input_set.replaced, pool.least_effects(allowances))
+    note_products(pool, input_set, allowances)
+
+
+def note_products(
+    pool: CasePool, input_set: InputSet, allowances: Sequence[tolerance.Allowance]
+) -> None:
+    """Note what replaced products are off by on a set of a timed family, or in another state: a
+    branch that is nearly off until it is trained has to be there."""
+    note_errors(pool.product_effects, input_set.products, pool.least_effects(allowances))
 
 
 def note_errors(

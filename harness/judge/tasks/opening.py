@@ -118,9 +118,10 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
             )
         if numbers := pool.hardly_read:
             handle.notes.append(
-                f"case {name!r}: output {numbers[0]} hardly shows one of the inputs: its effect is "
-                "close to the tolerance, so none is called faster; have the task return the part "
-                "that depends on it by itself (a step, say, not only what it is added to)"
+                f"case {name!r}: output {numbers[0]} hardly shows one of the inputs, or of the "
+                "products computed from them: its effect is close to the tolerance, so none is "
+                "called faster; have the task return the part that depends on it by itself (a "
+                "step, say, not only what it is added to)"
             )
     graph, untraced = handle.drawer.graph(first)
     if untraced:

@@ -53,7 +53,7 @@ class SetMaker:
         replaced: bool = False,
     ) -> InputSet:
         """Make one set with expected outputs in high precision. seed: to make a set again. sampled,
-        replaced: with the errors of workers.sampled_results."""
+        replaced: with the errors of workers.sampled_results, and of workers.replaced_products."""
         # the unused pages of a layout, and the rest of one
         between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
         slack = rounding_slack(pool, family)
@@ -94,6 +94,7 @@ class SetMaker:
             orders=pool.orders,
             sampled=data["sampled"],
             replaced=data["replaced"],
+            products=data["products"],
         )
 
     def draw_outputs(self, pool: CasePool, most: int) -> list[list[torch.Tensor]]:

@@ -313,7 +313,8 @@ def _vouch(
             else "may be right within its tolerance if half of the inputs are read: less work may "
             "pass"
             if pool.sampled_alike
-            else "hardly shows one of the inputs within its tolerance: less work may pass"
+            else "hardly shows one of the inputs, or of the products, within its tolerance: less "
+            "work may pass"
         )
         text = f"case {case.name}: output {numbers[0]} {reason}, so no speed-up can be certified"
         signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
