@@ -86,7 +86,7 @@ VOCABULARY: dict[str, str] = {
     "clock_open": "faster by the figure, but by less than the uncertainty of the judge's clock",
     "output_predictable": (
         "a number known beforehand, or what half of the inputs give, would pass as an output, or "
-        "it hardly shows one of the inputs, so no speed-up can be certified"
+        "it hardly shows one of the inputs or products, so no speed-up can be certified"
     ),
     "suspect.implausible_speed": "a speed-up that is rarely true; a person should look",
     # why it is slow (or fast enough)

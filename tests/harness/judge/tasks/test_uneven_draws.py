@@ -164,3 +164,26 @@ def test_what_is_updated_alike_for_all_inputs_is_foreseen() -> None:
     partly = [torch.cat([draw[:400], ones[400:] / 3]) for draw in draws]
     assert found(partly, zeros)
     assert not found([torch.cat([draw[:500], ones[500:]]) for draw in draws], zeros)
+
+
+@pytest.mark.parametrize(("name", "hidden"), [("residual16", [0]), ("branch", [])])
+def test_a_product_hidden_in_every_state_is_noticed(
+    judge_cache: Path, name: str, hidden: list[int]
+) -> None:
+    """A small step beside what it starts from is; a branch that is nearly off shows when it has
+    been trained."""
+    path = Path(__file__).parents[3] / "exploits" / "tasks" / f"{name}.py"
+    machine = Machine(judge_cache)
+    try:
+        opened, _ = open_task(
+            machine, path.read_text(), str(path), lambda *_: None, None, timed=False
+        )
+        try:
+            pool = opened.pools["default"]
+            assert pool.hardly_read == hidden
+            assert not any(0 < each <= 1 for errors in pool.effects.values() for each in errors)
+            assert any("hardly shows" in note for note in opened.notes) == bool(hidden)
+        finally:
+            opened.close()
+    finally:
+        machine.close()
