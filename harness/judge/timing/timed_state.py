@@ -114,11 +114,13 @@ class TimedState:
                 for name, (target, _) in self._targets.items()
             }
         else:
+            self._fixed -= self._of_files()
             values = self._read(self._fixed)
         self._between = values, list(calls)
 
     def look(self) -> None:
         """Read the tensors after the last call, while the process is stopped."""
+        self._fixed -= self._of_files()
         self._seen = self._read(self._places)
 
     def _overlapping(self) -> set[str]:
