@@ -87,9 +87,8 @@ class SharedWords:
         return self._device_address + 4 * word
 
     def hold_on(self, stream: int, word: int, value: int) -> None:
-        """Wait as `await_on` does, but by a kernel that polls the word. Streams that wait for this
-        one then start as promptly as after any kernel (after a wait by the driver alone they start
-        2 ms late on an H100 and an H200)."""
+        """Wait as `await_on` does, but by a kernel that polls the word: behind `await_on`, a kernel
+        that ends at once."""
         device_word, least = Number(self.address(word)), ctypes.c_uint32(value)
         arguments = (Pointer * 2)(ctypes.addressof(device_word), ctypes.addressof(least))
         call_driver(

@@ -107,7 +107,7 @@ class ShownHost:
         gc.disable()
         before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
         words.await_on(stream, stream_words.GO, number)
-        words.hold_on(stream, stream_words.GO, number)  # ends at once, see there
+        words.hold_on(stream, stream_words.GO, number)  # the same first kernel in all bursts
         if early:
             words.write_on(stream, stream_words.DONE, number)
         begin.record()

@@ -39,11 +39,19 @@ _At = Callable[[int, "_Product"], None]
 @dataclass(frozen=True)
 class _Product:
     """A product as it is computed. operations: multiplications and additions, roughly. results: its
-    floating tensors. reads: the tensors that it combines."""
+    floating tensors. reads: the tensors that it combines. summand: what the operator adds to the
+    product, None without one: only the product is replaced."""
 
     operations: int
     results: Sequence[Any]
     reads: Sequence[Any]
+    summand: Any = None
+
+    def alone(self) -> list[Any]:
+        """Return copies of the results without the summand."""
+        if self.summand is None:
+            return [t.detach().clone() for t in self.results]
+        return [t - self.summand for t in self.results]
 
     def like(self) -> Any:
         """Return the first tensor that it reads with the shape of its only result, or None."""
@@ -58,9 +66,9 @@ class _Product:
 def errors(
     call: _Call, precise: Any, expected: Sequence[Any], draw: Callable[[], Any]
 ) -> list[list[float]]:
-    """Return what results are off by, see sampled_results.effects, where one product is replaced:
-    first, for each product of call(precise) in order, by zeros; then by the nearest multiple of
-    what it reads, if that has its shape; then by that of another draw. Nothing for a product that
+    """Return what results are off by, see sampled_results.effects, where one product is replaced.
+    For each product of call(precise) in order, WAYS entries: replaced by zeros, by the nearest
+    multiple of what it reads, if that has its shape, and by that of another draw. Nothing where it
     is not replaced so. draw: returns the inputs of that draw."""
     products: list[tuple[int, bool]] = []
     start = time.monotonic()
@@ -82,9 +90,10 @@ def errors(
         def at(place: int, product: _Product) -> None:
             if place == number:
                 for result, value in zip(product.results, values(product), strict=True):
-                    result.copy_(value.expand_as(result))
+                    new = value if product.summand is None else value + product.summand
+                    result.copy_(new.expand_as(result))
 
-        found[way * len(products) + number] = sampled_results.effects(
+        found[WAYS * number + way] = sampled_results.effects(
             lambda: _call_watched(call, precise, at), expected
         )
 
@@ -118,7 +127,7 @@ def _of_another_draw(
         size = sum(t.numel() * t.itemsize for t in product.results)
         if place in chosen and size <= left:
             left -= size
-            kept[place] = [t.detach().clone() for t in product.results]
+            kept[place] = product.alone()
 
     try:
         both = zip(tensors_of(precise), tensors_of(draw()), strict=True)
@@ -133,7 +142,7 @@ def _nearest_multiple(product: _Product) -> Any:
     """Return the multiple of what a product reads that is nearest to its result, by norm."""
     import torch
 
-    (result,), given = product.results, product.like()
+    (result,), given = product.alone(), product.like()
     dtype = torch.complex128 if result.is_complex() else torch.float64
     wide, other = result.to(dtype), given.to(dtype)
     factor = torch.vdot(other.flatten(), wide.flatten()) / other.abs().square().sum()
@@ -151,9 +160,12 @@ def _call_watched(call: _Call, inputs: Any, at: _At) -> list[Any]:
         def __torch_dispatch__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            result = self.run(func, args, kwargs or {})
             name = func.name() if is_higher_order(func) else str(func).split(".")[1]
-            if (product := _product(name.strip("_") or name, args, result)) is not None:
+            name, beta = name.strip("_") or name, (kwargs or {}).get("beta", 1)
+            # before an operator in place overwrites it
+            summand = beta * args[0] if name in _ADDING and beta else None
+            result = self.run(func, args, kwargs or {})
+            if (product := _product(name, args, result, summand)) is not None:
                 at(next(numbers), product)
             return result
 
@@ -161,7 +173,7 @@ def _call_watched(call: _Call, inputs: Any, at: _At) -> list[Any]:
         return call(inputs)
 
 
-def _product(name: str, args: Sequence[Any], result: Any) -> _Product | None:
+def _product(name: str, args: Sequence[Any], result: Any, summand: Any) -> _Product | None:
     """Return what an operator multiplies, None if it is no matrix product. name: without the mark
     of operators in place."""
     results = [t for t in tensors_of(result) if t.is_floating_point() or t.is_complex()]
@@ -176,14 +188,15 @@ def _product(name: str, args: Sequence[Any], result: Any) -> _Product | None:
         operations, reads = other.numel() * tensors[2].shape[-1], tensors[1:3]
         operations = operations if name != "addmv" else other.numel()
     elif name in _CONVOLUTIONS:
-        operations = results[0].numel() * other.numel() // max(1, min(other.shape[:2]))
+        passed = one if args[6] else results[0]  # by the weights; args[6]: transposed
+        operations = passed.numel() * other.numel() // max(1, other.shape[0])
         reads = [one, other]
     elif name == "convolution_backward":  # of an output, an input and weights
-        weights = tensors[2]
-        operations = 2 * one.numel() * weights.numel() // max(1, weights.shape[0])
+        weights, passed = tensors[2], other if args[7] else one
+        operations = 2 * passed.numel() * weights.numel() // max(1, weights.shape[0])
         reads = [one, other]
     elif any(part in name for part in _ATTENTION):
         operations, reads = 2 * one.numel() * other.shape[-2], tensors[:3]
     else:
         return None
-    return _Product(2 * operations, results, reads)
+    return _Product(2 * operations, results, reads, summand)

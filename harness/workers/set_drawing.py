@@ -305,9 +305,7 @@ def _output_memory(
     task: LiveTask, case: LiveCase, layout: Layout, arguments: Any
 ) -> dict[str, list[int]]:
     """Return where the outputs lie for these inputs. The case's answer is valid unless the inputs
-    besides tensors differ or the model may branch on values. It is not used on a device."""
-    if not placement.is_host(task.device):
-        return case.memory
+    besides tensors differ or the model may branch on values."""
     if plain_values_text(layout) == case.values and not case.looks:
         return case.memory
     call = model_calls.forward(case.model, case.upstream)

@@ -106,7 +106,7 @@ def share_memory(places: Sequence[DevicePlace]) -> bool:
 
 def change(places: Sequence[DevicePlace]) -> None:
     """Overwrite outputs, as any caller may, while the worker is stopped: with random bytes, but in
-    half of the cases one of them in one element only (see output_changes)."""
+    half of the cases one of them in one element only."""
     slight = random.choice(places) if places and random.random() < SLIGHT_SHARE else None
     for place in places:
         there = place.there

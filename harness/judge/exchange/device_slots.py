@@ -3,8 +3,9 @@ the judge copies outputs from the worker's memory.
 
 Timed calls wait in the worker's stream for a word of the judge, with all their launches queued. The
 judge copies the inputs into the window, evicts the caches and writes its word, all in one stream. A
-device works for one process at a time, so no kernel sees the inputs earlier. The same stream then
-waits for the worker's word and copies the outputs. The judge's clock starts with its own word, on a
+device works for one process at a time, so no kernel sees the inputs earlier; a witness sees what
+else it does for the worker before and afterwards. The same stream then waits for the worker's word
+and copies the outputs. The judge's clock starts with its own word, on a
 private page, and stops when this copy is complete. The worker's statements about time do not count,
 and if it reports the end too early, its outputs are read too early. The time for anything besides
 the calls (the copy, and two switches of the device between processes: 0.3 ms on an H200, constant
@@ -117,7 +118,7 @@ class DeviceSlots(Slots):
         copy(self._plan_copies(link, report.get("outputs"), len(order)))
         torch.cuda.synchronize()
         self._call_count, self._places = len(order), []
-        self.order()
+        self.reorder()
         return result_of(reply, time.perf_counter_ns() - start, report.get("operators"))
 
     def run_queued(
@@ -240,7 +241,7 @@ class DeviceSlots(Slots):
             link.closed = False
         return int(1e6 * first.elapsed_time(start)), time.perf_counter_ns() - began, reply
 
-    def order(self) -> None:
+    def reorder(self) -> None:
         """Bring the last burst's outputs with other strides into order. A queued burst leaves
         that to its caller, since a watch may run."""
         for place, raw in self._reorderings:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import statistics
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -31,7 +32,7 @@ from . import device_clock
 SWITCHES_NS, GAP_NS, SLOW_NS = 290_000, 100_000, 2_500
 # the most of slow readings in a watch that is not counted: single readings are slow without a cause
 USUAL_SLOW_NS = 100_000
-USUAL_START_NS = 200_000  # an idle device starts a kernel within 60 us, rarely later
+STARTS = 10  # by which the usual time to start on an idle device is measured (20 us on an H100)
 LINGER_NS = 2_500_000  # more than a time slice, 2.1 to 2.4 ms
 LIMIT_NS = 10_000_000_000  # after which the kernel ends by itself
 LOOK_S = 0.01  # between two checks of the device
@@ -111,6 +112,19 @@ class Witness:
         call_driver("cuModuleGetFunction", ctypes.byref(self._function), module, b"watch")
         self.beside_ns = self._began_ns = 0
         device_clock.flush_memory()  # allocated now, since to do so may wait for the device
+        self._usual_start_ns = self._measure_start()
+
+    def _measure_start(self) -> int:
+        """Return twice the usual nanoseconds until a watch runs on an idle device. The first one
+        loads the kernel."""
+        self._usual_start_ns, late_ns = 0, []
+        for _ in range(1 + STARTS):
+            before_ns = self.beside_ns
+            self.start()
+            late_ns.append(self.beside_ns - before_ns)
+            self.stop()
+        self.beside_ns = 0
+        return 2 * round(statistics.median(late_ns[1:]))
 
     def start(self) -> None:
         """Begin a watch when all of the judge's own work is done, and return as soon as the device
@@ -132,7 +146,7 @@ class Witness:
         )
         self._await(_STARTED)
         late_ns = time.perf_counter_ns() - self._began_ns
-        self.beside_ns += max(0, late_ns - USUAL_START_NS)
+        self.beside_ns += max(0, late_ns - self._usual_start_ns)
 
     def stop(self) -> None:
         """End the watch; what is queued behind it runs from now on. Time after its limit counts as
@@ -162,10 +176,17 @@ class Witness:
         import torch
 
         look = time.monotonic() + LOOK_S
+        end = look + 2e-9 * LIMIT_NS
         while self._words[word] != self._number:
-            if time.monotonic() > look:
-                torch.cuda.current_stream().query()  # raises where the device is lost
-                look = time.monotonic() + LOOK_S
+            if time.monotonic() < look:
+                continue
+            look = time.monotonic() + LOOK_S
+            torch.cuda.current_stream().query()  # raises where the device is lost
+            if look > end:
+                raise RuntimeError(
+                    "the device does not run a kernel of one thread: look at nvidia-smi and at the "
+                    "kernel's log (dmesg, lines with Xid), and end other processes on the device"
+                )
 
 
 @cache

@@ -52,7 +52,7 @@ class InputSet:
     the reference orders computed values of which some are equal. alternatives: lists of all outputs
     where values near a tie fall on the other side, or none; see `ties`. second: second results of
     the reference, or none; see `workers.second_results`. memory: where the reference's outputs lie,
-    on a CPU; see `workers.tensor_relations`. orders: see `workers.open_ties`. sampled, replaced:
+    see `workers.tensor_relations`. orders: see `workers.open_ties`. sampled, replaced:
     see `workers.sampled_results`. products: see `workers.replaced_products`.
     """
 

@@ -144,7 +144,8 @@ class Block:
         """What else affected these figures, decided by the device's state and never by the
         figures."""
         busy, bursts = sum(self.busy), len(self.busy)
-        text = f"a kernel of another process ran before {busy} of {bursts} bursts of the baseline"
+        beside = f"{busy} of {bursts} bursts of the baseline"
+        text = f"the device worked for another process beside {beside}"
         others = (Disturbance("foreign_process", text),) if self.contended else ()
         return (*disturbances(self.before, self.after), *others)
 

@@ -14,6 +14,7 @@ from ..exchange.device_slots import DeviceSlots, QueuedResult
 from ..exchange.input_sets import InputSet
 from ..exchange.ready_memory import ReadyBytes
 from ..figures import statistics
+from ..figures.case_times import BUSY_SHARE
 from ..processes.freezing import Turn
 from .runners import WARM_BURSTS, Burst, Sides
 
@@ -23,6 +24,7 @@ SETTLING_S, QUEUEING_S = 1.0, 0.05
 # word to its first kernel, and from its last kernel to its own word); and the delay until the judge
 # notices the end of a burst that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
+LEAST_BESIDE_NS = 50_000  # in a burst: what a baseline's witness sees by chance is less
 LEAST_NS = 500  # least time of a call: no device starts consecutive kernels faster
 APPEARING_NS = 100_000  # generous scatter of the time that inputs take to appear
 
@@ -42,7 +44,8 @@ class Queued(Sides):
         # see _early_gain
         self._early_gain_ns = 0
         self._waits = False  # whether a side waits for the device itself
-        self._busy = False  # whether the device was busy before an empty burst
+        # for each empty burst, whether the device worked for another process beside it
+        self._empty_busy: list[bool] = []
         # by the id of a worker: outputs of its bursts that are checked again
         self._reservoirs: dict[int, DeviceReservoir] = {}
 
@@ -70,7 +73,7 @@ class Queued(Sides):
                     witness=None,
                 )
                 self.note_calls(name, [self.warm_set] * self.pool.calls)
-                slots.order()
+                slots.reorder()
                 reservoir.draw(slots, result.places, self.pool.calls)
                 reservoir.change(result.places, [self.warm_set] * self.pool.calls)
                 queued_s = 1e-9 * result.worker_result.queued_ns if result.ready else 0.0
@@ -109,7 +112,7 @@ class Queued(Sides):
                     look=self.watch if not name else None,
                 )
             witness.finish(late=is_candidate)  # it is stopped, but the device may have work of it
-            slots.order()
+            slots.reorder()
             slots.put(place)
             reservoir.look(result.places)
             reservoir.draw(slots, result.places, len(sets))
@@ -120,11 +123,11 @@ class Queued(Sides):
         self.note_calls(name, sets)
         self._waits |= not result.ready
         ns, claim = self._figure(result, len(sets)), result.worker_result
-        busy = self._busy
+        busy = sum(self._empty_busy) > BUSY_SHARE * len(self._empty_busy)
         if is_candidate:
             ns += witness.beside_ns
         else:  # the candidate's work, or that of another program
-            busy |= witness.beside_ns > 0
+            busy |= witness.beside_ns > LEAST_BESIDE_NS
         return Burst(
             ns,
             ns,
@@ -158,8 +161,8 @@ class Queued(Sides):
         return max(LEAST_NS * calls, result.whole_ns - whole_ns + late_ns)
 
     def _early_gain(self, turn: Turn) -> int:
-        """Return the nanoseconds that a candidate gains if its process waits for the judge's word
-        by the driver and writes its own word before its calls: the judge's copy then already waits
+        """Return the nanoseconds that a candidate gains if its process writes its own word before
+        its calls: the judge's copy then already waits
         for the device behind the calls."""
         sets = self.pool.timing[0].sets
         results = [self._run_empty(sets, turn, early=True) for _ in range(self.pool.empty_bursts)]
@@ -187,7 +190,8 @@ class Queued(Sides):
                 witness=witness,
                 early=early,
             )
-        self._busy |= witness is not None and witness.beside_ns > 0
+        if witness is not None:
+            self._empty_busy.append(witness.beside_ns > LEAST_BESIDE_NS)
         return result
 
     def __exit__(

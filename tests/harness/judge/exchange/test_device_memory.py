@@ -137,5 +137,5 @@ def test_outputs_with_the_references_strides_are_brought_into_order() -> None:
     for places, sources in slots._plan_copies(link, [[4 * STEP, [1, 4]]], 1):
         for place, source in zip(places, sources, strict=True):
             place.copy_(source)
-    slots.order()
+    slots.reorder()
     assert torch.equal(slots.tensors(TURNED, 0)[0], torch.arange(16.0).view(4, 4).t())

@@ -67,7 +67,7 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
             worker.host._outputs.append([number])
         slots._places = []
         copy(slots._plan_copies(link, said, CALLS))
-        slots.order()
+        slots.reorder()
         held.draw(slots, slots._places, CALLS)
     held.compare_all()
     return held.intact, worker
