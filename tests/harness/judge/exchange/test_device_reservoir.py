@@ -4,13 +4,14 @@ worker shows is ordinary memory here."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from harness.judge.exchange.case_pool import CasePool
-from harness.judge.exchange.device_copies import copy
+from harness.judge.exchange.device_copies import DevicePlace, copy
 from harness.judge.exchange.device_link import DeviceLink
 from harness.judge.exchange.device_reservoir import MOST_EACH_BYTES, DeviceReservoir
 from harness.judge.exchange.device_slots import DeviceSlots
@@ -44,6 +45,11 @@ class Told:
         return [place for (place,) in self.host._retained]
 
 
+def given(same: list[int]) -> Any:
+    """An input set. same: the outputs that the reference returns in memory it uses again."""
+    return SimpleNamespace(memory={"same": same})
+
+
 def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tuple[bool, Told]:
     """Whether all was kept of outputs that lie where `place` says, and the worker."""
     pool = CasePool("default", {"outputs": OUTPUTS, "held_bytes": OUTPUTS["bytes"]})
@@ -69,6 +75,7 @@ def held_after(place: Place, bursts: int = BURSTS, *, looks: bool = True) -> tup
         copy(slots._plan_copies(link, said, CALLS))
         slots.reorder()
         held.draw(slots, slots._places, CALLS)
+        held.change(slots._places, [given([])] * CALLS)
     held.compare_all()
     return held.intact, worker
 
@@ -107,6 +114,21 @@ def test_nothing_is_held_where_one_output_is_very_large() -> None:
     held.compare_all()
     assert held.intact
     assert not worker.orders
+
+
+def test_all_is_changed_but_memory_that_the_reference_uses_again() -> None:
+    pool = CasePool("default", {"outputs": OUTPUTS, "held_bytes": MOST_EACH_BYTES + 1})
+    memory = torch.zeros(2, CALLS, 2048, dtype=torch.uint8)
+    places = [
+        DevicePlace(3 * call + number, STEP, memory[part, call], None, 4, is_bool=False)
+        for call in range(CALLS)
+        for part, number in enumerate((0, 2))
+    ]
+    DeviceReservoir(pool, looks=False).change(places, [given([2])] * CALLS)
+    assert not memory.any()
+    DeviceReservoir(pool, looks=True).change(places, [given([2])] * CALLS)
+    assert memory[0].any(-1).sum() >= CALLS - 1  # one may have got the element it had
+    assert not memory[1].any()
 
 
 def test_a_worker_lets_go_of_all() -> None:
