@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..wire import dtypes
@@ -30,6 +31,10 @@ from . import (
 from .live_task import WITHOUT_GRADIENTS, LiveCase, LiveTask, plain_values_text
 from .module_watch import ModuleWatch
 from .task_file import TaskProblem
+
+# calls by which is found what a reference updates, if it updates anything in the first ones: an
+# average may begin after some steps, or be brought up to date in every eighth one
+LATER_CALLS, LATER_SECONDS = 64, 1.0
 
 
 def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
@@ -123,6 +128,16 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         if upstream:
             task.cases[name + WITHOUT_GRADIENTS] = live.without_gradients(results)
         changes = process_settings.changed_by(lambda: call(inputs), settings)
+        if watch.updated():  # perhaps more in later calls
+            end = time.monotonic() + LATER_SECONDS
+            for number in range(LATER_CALLS):
+                drawn = [
+                    *task.draw(spec, seed + 2 + number),
+                    *families.upstream(shapes, seed + 2 + number, task.draw_device),
+                ]
+                task.attempt(partial(call, placement.move(drawn, task.device)))
+                if time.monotonic() > end:
+                    break
     elementwise = sum(
         elements for op, (_, elements, _) in counts.items() if not operators.is_free(op)
     )
