@@ -144,8 +144,7 @@ class Block:
         """What else affected these figures, decided by the device's state and never by the
         figures."""
         busy, bursts = sum(self.busy), len(self.busy)
-        beside = f"{busy} of {bursts} bursts of the baseline"
-        text = f"the device worked for another process beside {beside}"
+        text = f"another process had the device beside {busy} of {bursts} bursts of the baseline"
         others = (Disturbance("foreign_process", text),) if self.contended else ()
         return (*disturbances(self.before, self.after), *others)
 
