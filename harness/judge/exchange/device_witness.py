@@ -37,13 +37,8 @@ LINGER_NS = 2_500_000  # more than a time slice, 2.1 to 2.4 ms
 LIMIT_NS = 10_000_000_000  # after which the kernel ends by itself
 LOOK_S = 0.01  # between two checks of the device
 
-_STOP, _STARTED, _ENDED, _GAPS, _SLOW = (
-    0,
-    1,
-    2,
-    4,
-    6,
-)  # words of 32 bits; the last two take two each
+# places of words of 32 bits; the last two values take two words each
+_STOP, _STARTED, _ENDED, _GAPS, _SLOW = 0, 1, 2, 4, 6
 _WATCH = b"""
 .version 7.0
 .target sm_70
