@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_char_p, c_uint, c_ulonglong, c_void_p
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from .. import settings
@@ -97,6 +97,16 @@ def state(uuid: str) -> GpuState:
     library = _library()
     handle = library.by_uuid(uuid) if library is not None else None
     return library.state(handle) if library is not None and handle is not None else GpuState()
+
+
+def used_bytes_reader(uuid: str) -> Callable[[], int] | None:
+    """Return a quick function (10 us) that reads how many bytes of a GPU are in use by anybody;
+    None where the driver does not report it."""
+    library = _library()
+    handle = library.by_uuid(uuid) if library is not None else None
+    if library is None or handle is None or not library.used_bytes(handle):
+        return None
+    return partial(library.used_bytes, handle)
 
 
 def driver() -> str:
@@ -198,6 +208,10 @@ class _Library:
         memory = _Memory(version=ctypes.sizeof(_Memory) | 2 << 24)
         self._call("nvmlDeviceGetMemoryInfo_v2", handle, byref(memory))
         return memory
+
+    def used_bytes(self, handle: c_void_p) -> int:
+        """Return the bytes in use, 0 if the driver does not report them."""
+        return int(self._memory(handle).used)
 
     def _processes(self, handle: c_void_p) -> dict[int, int | None]:
         room = 64

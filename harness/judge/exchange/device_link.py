@@ -167,12 +167,16 @@ class DeviceLink:
         finally:
             os.close(fd)
 
+    def close(self) -> None:
+        """Release the worker's memory, whoever still refers to this object."""
+        self._mapped.clear()
+        while self._allocations:
+            device_memory.release(self._allocations.popitem()[1][0])
+        self.words.close()
+
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the constructor may have failed
-            self._mapped.clear()
-            for handle, _ in self._allocations.values():
-                device_memory.release(handle)
-            self.words.close()
+            self.close()
 
 
 def give_back() -> None:

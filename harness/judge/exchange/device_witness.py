@@ -4,7 +4,8 @@ A kernel of one thread reads the device's clock again and again. A device works 
 time, so the kernel stands still while another process has the device: a gap between two readings,
 which is as long as the other's work and the switches there and back. The kernel also reads a word
 of host memory each time. Where the copy engines, which need no switch, move data from the host
-meanwhile, that reading takes several times as long.
+meanwhile, that reading takes several times as long. Memory that the driver clears by itself is seen
+in what the process takes, see fresh_memory.
 
 A worker's calls wait in its stream for the judge's word. Whatever its process does on the device
 before that word, or after the judge's clock has stopped, is seen here.
@@ -21,10 +22,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from ...targets import cuda, nvml
 from ...wire import device_memory
 from ...wire.device_memory import Pointer, call_driver
 from ...wire.stream_words import SharedWords
 from . import device_clock
+from .fresh_memory import FreshMemory
 
 # Measured on an H100, see benchmarks/results/gpu_witness_h100.md. Gaps are 300 us longer than the
 # other process's work (293 us on another day); without other work readings are 1.2 us apart, and
@@ -32,6 +35,9 @@ from . import device_clock
 SWITCHES_NS, GAP_NS, SLOW_NS = 290_000, 100_000, 2_500
 # the most of slow readings in a watch that is not counted: single readings are slow without a cause
 USUAL_SLOW_NS = 100_000
+# a gap of one time slice: where a stream waits for another one of its process, that has the device
+# for a whole slice without any work
+SLICE_NS = range(2_000_000, 2_300_000)
 STARTS = 10  # by which the usual time to start on an idle device is measured (20 us on an H100)
 LINGER_NS = 2_500_000  # more than a time slice, 2.1 to 2.4 ms
 LIMIT_NS = 10_000_000_000  # after which the kernel ends by itself
@@ -96,7 +102,9 @@ over:
 class Witness:
     """Watches the device during one burst, one watch after another, in the current stream.
     beside_ns: the device's work for other processes that it has seen in the burst, without
-    switches, or how long the device kept it waiting."""
+    switches, or how long the device kept it waiting. held_ns: time slices in which another process
+    had the device, whether it worked or not. fresh_ns: what it would cost to clear the memory that
+    somebody has taken from the driver."""
 
     def __init__(self) -> None:
         fd = SharedWords.file()
@@ -105,7 +113,8 @@ class Witness:
         module, self._function = Pointer(), Pointer()
         call_driver("cuModuleLoadData", ctypes.byref(module), _WATCH)
         call_driver("cuModuleGetFunction", ctypes.byref(self._function), module, b"watch")
-        self.beside_ns = self._began_ns = 0
+        self.beside_ns = self.held_ns = self.fresh_ns = self._began_ns = 0
+        self._fresh = FreshMemory(nvml.used_bytes_reader(cuda.device_id()))
         device_clock.flush_memory()  # allocated now, since to do so may wait for the device
         self._usual_start_ns = self._measure_start()
 
@@ -118,8 +127,12 @@ class Witness:
             self.start()
             late_ns.append(self.beside_ns - before_ns)
             self.stop()
-        self.beside_ns = 0
+        self.forget()
         return 2 * round(statistics.median(late_ns[1:]))
+
+    def forget(self) -> None:
+        """Begin to add up anew."""
+        self.beside_ns = self.held_ns = self.fresh_ns = 0
 
     def start(self) -> None:
         """Begin a watch when all of the judge's own work is done, and return as soon as the device
@@ -142,6 +155,7 @@ class Witness:
         self._await(_STARTED)
         late_ns = time.perf_counter_ns() - self._began_ns
         self.beside_ns += max(0, late_ns - self._usual_start_ns)
+        self._fresh.start()
 
     def stop(self) -> None:
         """End the watch; what is queued behind it runs from now on. Time after its limit counts as
@@ -150,6 +164,7 @@ class Witness:
             watched_ns = time.perf_counter_ns() - self._began_ns
             self.beside_ns += max(0, watched_ns - LIMIT_NS)
             self._words[_STOP] = self._number
+            self._fresh.stop()
 
     def note(self) -> None:
         """Add what the watch has seen that was stopped last, once the device has ended it."""
@@ -157,7 +172,12 @@ class Witness:
         gaps_ns, slow_ns = (
             self._words[word] | self._words[word + 1] << 32 for word in (_GAPS, _SLOW)
         )
-        self.beside_ns += gaps_ns + max(0, slow_ns - USUAL_SLOW_NS)
+        if gaps_ns in SLICE_NS:
+            self.held_ns += gaps_ns
+        else:
+            self.beside_ns += gaps_ns
+        self.beside_ns += max(0, slow_ns - USUAL_SLOW_NS)
+        self.fresh_ns += self._fresh.cost_ns()
 
     def finish(self, *, late: bool) -> None:
         """End the watch and add what it has seen. late: after one more time slice, in which
@@ -195,7 +215,7 @@ def watching() -> Iterator[Witness]:
     latest. Device memory that is not needed any more is unmapped afterwards, since that waits for
     the device."""
     witness = _witness()
-    witness.beside_ns = 0
+    witness.forget()
     witness.start()
     with device_memory.unmapping_later():
         try:

@@ -24,7 +24,7 @@ class Reaper:
         it."""
         worker.kill()
         worker.sock.close()
-        worker.link = worker.on_memory = None  # releases shared device memory now
+        worker.release_device_memory()
         if len(self._workers) >= MOST:
             self.wait()
         self._workers.append(worker)

@@ -229,10 +229,16 @@ class Worker:
         with contextlib.suppress(ProcessLookupError, OSError):
             signal.pidfd_send_signal(self.kill_fd, signal.SIGKILL)
 
+    def release_device_memory(self) -> None:
+        """Release what a killed worker has shared of a device."""
+        if self.link is not None:
+            self.link.close()
+        self.link = self.on_memory = None
+
     def close(self) -> None:
         """Kill, wait until it and its descendants are gone, and release every descriptor."""
         self.kill()
-        self.link = self.on_memory = None
+        self.release_device_memory()
         # readable once the process, and so its whole PID namespace, has ended
         is_readable(self.kill_fd, 10)
         read_status(self.status_fd, 10.0, to_end=True)  # the end means that its watcher is done

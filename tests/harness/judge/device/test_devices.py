@@ -77,6 +77,14 @@ def running(*command: str) -> Iterator[int]:
         process.wait()
 
 
+def test_the_memory_in_use_is_read_again_and_again(fake_nvml: FakeNvml) -> None:
+    fake_nvml.show(gpu(0))
+    read = nvml.used_bytes_reader(nvml.gpus()[0].uuid)
+    assert read is not None
+    assert read() == nvml.state(nvml.gpus()[0].uuid).used_bytes
+    assert nvml.used_bytes_reader("GPU-unknown") is None
+
+
 def test_programs_of_others_are_told_from_evaluators(fake_nvml: FakeNvml) -> None:
     ours = (sys.executable, "-c", "import time  # harness.workers\ntime.sleep(60)")
     with running("sleep", "60") as stranger, running(*ours) as worker:

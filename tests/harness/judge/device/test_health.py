@@ -148,7 +148,11 @@ def test_nobody_is_blamed_for_what_was_left_of_a_predecessor(
     sock, pid = SimpleNamespace(close=lambda: None), 7 if there else 0
     reaper.add(
         SimpleNamespace(
-            pid=pid, sock=sock, kill=lambda: None, close=lambda: closed.append(len(verdicts))
+            pid=pid,
+            sock=sock,
+            kill=lambda: None,
+            release_device_memory=lambda: None,
+            close=lambda: closed.append(len(verdicts)),
         )
     )  # type: ignore[arg-type]
     found = Watched(SimpleNamespace(spare_worker=SpareWorker(), reaper=reaper))  # type: ignore[arg-type]

@@ -1,0 +1,56 @@
+"""Device memory that somebody takes from the driver while a worker has its turn.
+
+The driver clears memory that a process gives back, by a copy engine of its own: no process works
+for that, so no witness sees it. Who gives memory back and takes it again has zeros for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+# Of one watch: page tables, and what an allocator takes by chance, are less.
+USUAL_BYTES = 8 << 20
+# What clearing is taken to cost: 2 us for a MiB, more than kernels need (0.3 us on an H100), so
+# that many small pieces, each of which saves the launch of a kernel, are covered as well.
+NS_PER_MIB = 2_000
+
+
+class FreshMemory:
+    """Adds up what the device's used memory grows by, reading after reading. read: returns the used
+    bytes; a reading takes 10 us, to give memory back or to take some 150 us, measured on an H100.
+    None: nothing is seen."""
+
+    def __init__(self, read: Callable[[], int] | None) -> None:
+        self._read, self._taken, self._over = read, 0, threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, with a first reading."""
+        if self._read is None:
+            return
+        self._taken, before, over, read = 0, self._read(), threading.Event(), self._read
+        self._over = over
+
+        def watch() -> None:
+            last = before
+            while not over.is_set():
+                now = read()
+                self._taken += max(0, now - last)
+                last = now
+
+        self._thread = threading.Thread(target=watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End with the reading that runs now."""
+        self._over.set()
+
+    def cost_ns(self) -> int:
+        """Return what clearing the memory would have cost that was taken, once it has ended."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        taken, self._taken = self._taken, 0
+        return max(0, taken - USUAL_BYTES) * NS_PER_MIB >> 20
