@@ -159,9 +159,19 @@ def map_allocations(handles: Sequence[tuple[int, int]], *, writable: bool) -> An
 
 
 def import_allocation(fd: int) -> int:
-    """Return the handle of the allocation behind a descriptor."""
-    handle = Number()
+    """Return the handle of the allocation behind a descriptor. Raises DeviceMemoryError, also where
+    it is memory of the host."""
+    handle, properties = Number(), _Properties()
     call_driver("cuMemImportFromShareableHandle", ctypes.byref(handle), Pointer(fd), _DESCRIPTOR)
+    try:
+        call_driver(
+            "cuMemGetAllocationPropertiesFromHandle", ctypes.byref(properties), Number(handle.value)
+        )
+        if properties.location.type != _DEVICE:
+            raise DeviceMemoryError("it lies on the host")
+    except DeviceMemoryError:
+        release(handle.value)
+        raise
     return handle.value
 
 

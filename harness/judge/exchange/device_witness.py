@@ -130,9 +130,16 @@ class Witness:
         self.forget()
         return 2 * round(statistics.median(late_ns[1:]))
 
+    @property
+    def unknown_ns(self) -> int:
+        """What nobody can tell: whether a process worked in its slice, and whether it used the
+        memory that it took as cleared."""
+        return self.held_ns + self.fresh_ns
+
     def forget(self) -> None:
         """Begin to add up anew."""
         self.beside_ns = self.held_ns = self.fresh_ns = 0
+        self._fresh.forget()
 
     def start(self) -> None:
         """Begin a watch when all of the judge's own work is done, and return as soon as the device

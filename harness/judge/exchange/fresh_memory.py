@@ -17,30 +17,38 @@ NS_PER_MIB = 2_000
 
 
 class FreshMemory:
-    """Adds up what the device's used memory grows by, reading after reading. read: returns the used
-    bytes; a reading takes 10 us, to give memory back or to take some 150 us, measured on an H100.
-    None: nothing is seen."""
+    """Adds up what the device's used memory grows by, reading after reading, in watches that follow
+    each other: between two of them, while the judge's clock runs, only the difference is seen.
+    read: returns the used bytes; a reading takes 10 us, to give memory back or to take some 150 us,
+    measured on an H100. None: nothing is seen."""
 
     def __init__(self, read: Callable[[], int] | None) -> None:
         self._read, self._taken, self._over = read, 0, threading.Event()
+        self._last: int | None = None
         self._thread: threading.Thread | None = None
 
+    def forget(self) -> None:
+        """Begin anew: what happened since the last watch does not count."""
+        self._last = None
+
     def start(self) -> None:
-        """Begin, with a first reading."""
+        """Begin a watch, with a first reading."""
         if self._read is None:
             return
-        self._taken, before, over, read = 0, self._read(), threading.Event(), self._read
+        over, read, now = threading.Event(), self._read, self._read()
         self._over = over
+        self._note(now)
 
         def watch() -> None:
-            last = before
             while not over.is_set():
-                now = read()
-                self._taken += max(0, now - last)
-                last = now
+                self._note(read())
 
         self._thread = threading.Thread(target=watch, daemon=True)
         self._thread.start()
+
+    def _note(self, now: int) -> None:
+        self._taken += max(0, now - (now if self._last is None else self._last))
+        self._last = now
 
     def stop(self) -> None:
         """End with the reading that runs now."""

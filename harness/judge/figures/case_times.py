@@ -80,6 +80,8 @@ class Block:
     state_open: bool = False
     """Whether what the reference updates was known only from the candidate's own report, or may
     have been computed for many calls at once."""
+    ahead_us: float = 0.0
+    """What a call may have saved by work that was done before the rounds, see timing.ahead."""
     null_ns: list[tuple[int, int]] = field(default_factory=list)
     warm_us: dict[str, float] = field(default_factory=dict)
     end_to_end_us: dict[str, float] = field(default_factory=dict)

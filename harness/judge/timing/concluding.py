@@ -145,7 +145,8 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
         earlier,
         case_times.clock_open_us
         + hidden_us(context, case_times, case, baseline)
-        + case_times.alone_open_us(baseline),
+        + case_times.alone_open_us(baseline)
+        + statistics.median([block.ahead_us for block in case_times.blocks]),
     )
 
 

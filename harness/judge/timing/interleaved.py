@@ -30,6 +30,7 @@ from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
 from . import blocks, paired, timed_outputs, timed_state
+from .ahead import Ahead
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne
 
@@ -136,6 +137,10 @@ class _CaseRounds:
             side.name: timed_state.TimedState(pool, side.worker, self._task.drawer)
             for side in watched
         }
+        self._ahead = {
+            side.name: Ahead(side.worker, self._task.baseline_worker)
+            for side in ([] if pool.shared else watched)
+        }
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
         size = (pool.warm_calls + pool.calls) * pool.slot_bytes
@@ -161,6 +166,9 @@ class _CaseRounds:
                 for name in self._by_name
             }
             for half in pool.halves:
+                for name, ahead in self._ahead.items():
+                    with self._blame(name):
+                        ahead.begin()
                 if half.state:
                     self._change(half.state)
                 self._sides.half, self._sides.calls_made = half, {}
@@ -192,6 +200,7 @@ class _CaseRounds:
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
+            block.ahead_us = self._ahead[name].us if name in self._ahead else 0.0
             block.state_open = name in self._states and bool(self._states[name].open)
             block.pairs = {
                 self._baseline: list(
@@ -204,8 +213,16 @@ class _CaseRounds:
         for side in self._candidates:
             with self._blame(side.name), self._awake(side.name):
                 set_state(side.worker, self._pool, state)
-        with self._blame(self._baseline):
+        with self._blame(self._baseline), self._counted():
             Drawer(self._task.baseline_worker).take_state(self._pool, state)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count the baseline's time for all candidates."""
+        with contextlib.ExitStack() as stack:
+            for ahead in self._ahead.values():
+                stack.enter_context(ahead.of_baseline())
+            yield
 
     def _rounds(self, half: Half, turn: Turn) -> None:
         """Run the rounds of one half. Every side has one burst in each round: candidates on sets
@@ -214,12 +231,16 @@ class _CaseRounds:
         self._half, pool, order = half, self._pool, list(self._names)
         settled_ns: dict[str, float] = {}
         for name in self._names:
-            with self._blame(name):
+            counted = self._counted() if name == self._baseline else contextlib.nullcontext()
+            with self._blame(name), counted:
                 burst_ns = settled_ns[name] = self._sides.settle(name, self._scratch, turn)
             if name == self._baseline and half is pool.halves[0]:
                 self._most = min(self._most, paired.most_rounds(burst_ns, pool))
         for name, block in self._blocks.items():
             block.changed_at = len(self._by_name[name].round_us)
+        for name, ahead in self._ahead.items():
+            with self._blame(name):
+                ahead.settled(len(self._sides.calls_made[name]))
         rounds, number = paired.rounds_of(half, pool, self._most), 0
         offset, between = self._rng.randrange(rounds), 0 if rounds == 1 else -1
         while number < rounds:
@@ -245,6 +266,10 @@ class _CaseRounds:
                 if state is not None:
                     state.look_between(self._sides.calls_made[name])
             number += 1
+        for name, ahead in self._ahead.items():
+            at = self._blocks[name].changed_at
+            own_us, baseline_us = self._by_name[name].round_us[at:], self._of_baseline[at:]
+            ahead.spread(own_us, baseline_us, pool.warm_calls + pool.calls)
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             with self._blame(self._baseline):
                 nothing = self._sides.time_empty_calls(turn)

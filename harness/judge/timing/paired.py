@@ -34,6 +34,7 @@ from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from ..tasks.timing_plan import BURSTS
+from .ahead import Ahead, counted
 from .memory_use import MemoryUse
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne, Sides
@@ -102,6 +103,7 @@ def time_process(
             sides.compile(name)
     watched = checked and pool.updated
     state = TimedState(pool, worker, task.drawer) if watched else None
+    ahead = Ahead(worker, task.baseline_worker) if watched and not pool.shared else None
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
@@ -119,17 +121,20 @@ def time_process(
         )
         for half in pool.halves:
             sides.calls_made = {}
+            if ahead is not None:
+                with _blame(""):
+                    ahead.begin()
             if half.state:
                 # callers are started again afterwards: a worker in calls takes no commands
                 for name in ("", baselines[0]):
-                    with _blame(name):
+                    with _blame(name), counted(ahead, bool(name)):
                         change(name, half.state)
             sides.half = half
             if state is not None:
                 with _blame(""):
                     state.begin(lambda: sides.call_once(""))
             with sides, turns(*roots, blame=lambda root: _blame(roots[root])) as turn:
-                rounds.run(half, turn, memory, state)
+                rounds.run(half, turn, memory, state, ahead)
                 if state is not None:
                     state.look()
             if state is not None:
@@ -151,6 +156,7 @@ def time_process(
         if state is not None:
             state.verify()
     block.state_open = state is not None and bool(state.open)
+    block.ahead_us = ahead.us if ahead is not None else 0.0
     block.pairs = {name: list(zip(times_us[name], times_us[""], strict=True)) for name in baselines}
     return block
 
@@ -184,20 +190,30 @@ class _Rounds:
         self._half = pool.halves[0]
         self._on_device = isinstance(sides, Queued)
 
-    def run(self, half: Half, turn: Turn, memory: MemoryUse, state: TimedState | None) -> None:
+    def run(
+        self,
+        half: Half,
+        turn: Turn,
+        memory: MemoryUse,
+        state: TimedState | None,
+        ahead: Ahead | None,
+    ) -> None:
         """Run the rounds of one half. memory: that of the candidate, started before the rounds.
-        state: what it updates, looked at after one of them."""
+        state: what it updates, looked at after one of them. ahead: of this half."""
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         self._block.changed_at = len(self._times_us[""])
         settled_ns = math.inf
         for name in names:
-            with _blame(name):
+            with _blame(name), counted(ahead, name == self._baseline):
                 burst_ns = sides.settle(name, self._storage[0], turn)
             if name or self._on_device:
                 self._limit_rounds(burst_ns)
             else:
                 settled_ns = burst_ns
+        if ahead is not None:
+            with _blame(""):
+                ahead.settled(len(sides.calls_made[""]))
         memory.look()
         rounds = rounds_of(half, pool, self._most)
         offset, number = self._rng.randrange(rounds), 0
@@ -237,6 +253,11 @@ class _Rounds:
                 if self._on_device:
                     look_rounds = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
         sides.watch = None
+        if ahead is not None:
+            own_us, baseline_us = (
+                self._times_us[name][self._block.changed_at :] for name in ("", self._baseline)
+            )
+            ahead.spread(own_us, baseline_us, pool.warm_calls + pool.calls)
         # not between the rounds, since they would warm up one side's process
         for _ in range(min(rounds, sides.NULL_TURNS)):
             with _blame(self._baseline):

@@ -44,7 +44,7 @@ class Queued(Sides):
         # see _early_gain
         self._early_gain_ns = 0
         # of each burst of a candidate, see Witness
-        self._held_ns: list[int] = []
+        self._unknown_ns: list[int] = []
         self._waits = False  # whether a side waits for the device itself
         # for each empty burst, whether the device worked for another process beside it
         self._empty_busy: list[bool] = []
@@ -127,10 +127,10 @@ class Queued(Sides):
         ns, claim = self._figure(result, len(sets)), result.worker_result
         busy = sum(self._empty_busy) > BUSY_SHARE * len(self._empty_busy)
         if is_candidate:
-            ns += witness.beside_ns + witness.fresh_ns
-            self._held_ns.append(witness.held_ns)
+            ns += witness.beside_ns
+            self._unknown_ns.append(witness.unknown_ns)
         else:  # the candidate's work, or that of another program
-            busy |= witness.beside_ns > LEAST_BESIDE_NS
+            busy |= witness.beside_ns + witness.held_ns > LEAST_BESIDE_NS
         return Burst(
             ns,
             ns,
@@ -152,8 +152,8 @@ class Queued(Sides):
     def time_empty_calls(self, turn: Turn) -> list[tuple[int, int]]:
         calls = self.pool.calls
         open_ns = OPEN_NS + self._early_gain_ns + (HEARING_NS if self._waits else 0)
-        if self._held_ns:  # who waits for the host itself has slices now and then
-            open_ns += round(statistics.median(self._held_ns))
+        if self._unknown_ns:  # the mean: a few bursts may hide the work of all
+            open_ns += round(sum(self._unknown_ns) / len(self._unknown_ns))
         return [
             (self._run_empty(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)
         ]
@@ -196,7 +196,7 @@ class Queued(Sides):
                 early=early,
             )
         if witness is not None:
-            self._empty_busy.append(witness.beside_ns > LEAST_BESIDE_NS)
+            self._empty_busy.append(witness.beside_ns + witness.held_ns > LEAST_BESIDE_NS)
         return result
 
     def __exit__(

@@ -50,6 +50,9 @@ UNSURE = (
 )
 
 
+BEGIN_CALLS = 2  # of TimedState.begin
+
+
 def why_open(pool: CasePool) -> str:
     """Return why nothing is certified of a candidate whose state is open, see TimedState.open."""
     for names, text in ((pool.foreseen, FORESEEN), (pool.unsure, UNSURE)):
@@ -91,7 +94,8 @@ class TimedState:
         call()
         self._places = self._find()
         fixed = {name for name, place in self._places.items() if before.get(name) == place}
-        self._fixed = fixed - self._overlapping() - self._of_files()
+        self._fixed = fixed - self._overlapping()
+        self._fixed -= self._of_files()
         self._between = {}, []
 
     def copies(self) -> device_copies.Copies:
@@ -137,15 +141,28 @@ class TimedState:
         return found
 
     def _of_files(self) -> set[str]:
-        """Return what lies in memory that can be mapped at several addresses."""
+        """Return what lies in memory that is mapped, or can be, at several addresses."""
         if self._pool.shared:
-            return set()
+            return self._shared()
         process = calling_process(self._worker)
         return {
             name
             for name, place in self._places.items()
             if ready_memory.bytes_of_files(process, [(place, self._like[name].nbytes)])
         }
+
+    def _shared(self) -> set[str]:
+        """Return all that lies still if some of it is the same device memory at other addresses."""
+        names = [name for name in self._fixed if self._like[name].numel()]
+        memory = candidate_state.copies(
+            self._worker, {name: self._places[name] for name in names}, self._like
+        )
+        places = [
+            device_copies.DevicePlace(number, self._places[name], memory[name][1], None, 1, False)
+            for number, name in enumerate(names)
+            if name in memory
+        ]
+        return set(self._fixed) if device_copies.share_memory(places) else set()
 
     def _find(self) -> dict[str, int]:
         return candidate_state.places(self._worker, self._pool.name, list(self._like))

@@ -54,6 +54,20 @@ def test_each_watch_counts_for_itself():
     assert watch.cost_ns() == 0
 
 
+def test_what_is_taken_between_two_watches_counts():
+    used_mib = 900
+    watch = FreshMemory(lambda: used_mib << 20)
+    watch.start()
+    assert watch.cost_ns() == 0
+    used_mib = 1000
+    watch.start()
+    assert watch.cost_ns() > 0
+    watch.forget()  # a burst later
+    used_mib = 1100
+    watch.start()
+    assert watch.cost_ns() == 0
+
+
 def test_without_readings_nothing_is_counted():
     watch = FreshMemory(None)
     watch.start()

@@ -102,7 +102,10 @@ class Bench:
         def start(context: Any, cores: Any = ()) -> Any:
             self.started += 1
             return SimpleNamespace(
-                close=lambda: None, kill=lambda: None, sock=SimpleNamespace(close=lambda: None)
+                close=lambda: None,
+                kill=lambda: None,
+                release_device_memory=lambda: None,
+                sock=SimpleNamespace(close=lambda: None),
             )
 
         def time_case(
