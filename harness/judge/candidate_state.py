@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,20 @@ def places(worker: Worker, key: str, names: Sequence[str]) -> dict[str, int]:
     return {name: address for name, address in zip(names, answer, strict=True) if address}
 
 
+def memory(
+    worker: Worker, places: Mapping[str, int], like: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Return bytes of the process on the device at each place; without what is empty or no longer
+    shared."""
+    found = {}
+    for name, address in places.items():
+        nbytes = like[name].numel() * like[name].element_size()
+        if nbytes:
+            with contextlib.suppress(Interfered):
+                found[name] = device_link.link(worker).bytes_at(address, nbytes)
+    return found
+
+
 def copies(
     worker: Worker, places: Mapping[str, int], like: Mapping[str, torch.Tensor]
 ) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
@@ -59,19 +74,11 @@ def copies(
     without what is empty or no longer shared."""
     import torch
 
-    found = {}
-    for name, address in places.items():
-        nbytes = like[name].numel() * like[name].element_size()
-        try:
-            there = device_link.link(worker).bytes_at(address, nbytes) if nbytes else None
-        except Interfered:
-            continue
-        try:
-            if there is not None:
-                found[name] = (torch.empty_like(there), there)
-        except torch.OutOfMemoryError:  # compared at the end of the half alone
-            return {}
-    return found
+    places_there = memory(worker, places, like)
+    try:
+        return {name: (torch.empty_like(there), there) for name, there in places_there.items()}
+    except torch.OutOfMemoryError:  # compared at the end of the half alone
+        return {}
 
 
 def as_like(memory: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -35,8 +35,8 @@ from .fresh_memory import FreshMemory
 SWITCHES_NS, GAP_NS, SLOW_NS = 290_000, 100_000, 2_500
 # the most of slow readings in a watch that is not counted: single readings are slow without a cause
 USUAL_SLOW_NS = 100_000
-# a gap of one time slice: where a stream waits for another one of its process, that has the device
-# for a whole slice without any work
+# gaps of a watch that last one time slice together: where a stream waits for another one of its
+# process, that has the device for a whole slice without any work
 SLICE_NS = range(2_000_000, 2_300_000)
 STARTS = 10  # by which the usual time to start on an idle device is measured (20 us on an H100)
 LINGER_NS = 2_500_000  # more than a time slice, 2.1 to 2.4 ms
@@ -193,6 +193,7 @@ class Witness:
             time.sleep(1e-9 * LINGER_NS)
         self.stop()
         self.note()
+        self._fresh.forget()  # the worker is stopped, and what the judge takes now is its own
 
     def _await(self, word: int) -> None:
         import torch

@@ -80,8 +80,9 @@ class Block:
     state_open: bool = False
     """Whether what the reference updates was known only from the candidate's own report, or may
     have been computed for many calls at once."""
-    ahead_us: float = 0.0
-    """What a call may have saved by work that was done before the rounds, see timing.ahead."""
+    unseen_us: float = 0.0
+    """What a call may have saved by work that nobody sees: before the rounds, see timing.ahead, and
+    on a device in held slices and by taken memory, see Witness."""
     null_ns: list[tuple[int, int]] = field(default_factory=list)
     warm_us: dict[str, float] = field(default_factory=dict)
     end_to_end_us: dict[str, float] = field(default_factory=dict)
@@ -280,6 +281,11 @@ class CaseTimes:
             for outer, inner in zip(block.outer_ns, block.inner_ns, strict=True)
         ]
         return max(0.0, statistics.quantile(gaps, 0.25)) if gaps else 0.0
+
+    @property
+    def unseen_us(self) -> float:
+        """See Block."""
+        return statistics.median([block.unseen_us for block in self.blocks])
 
     def hidden_us(self, baseline: str, margin: float, us_per_byte: float) -> float:
         """Return by how much turns took longer than the figure shows, see Block.hidden_us, as a

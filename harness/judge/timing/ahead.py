@@ -3,8 +3,9 @@
 Where calls update something, who knows what it was can compute what later calls will leave, in
 calls that nobody measures or while its parameters are set. The kernel counts that time. What the
 process takes beyond its calls, and beyond the same of the baseline's process, is spread over the
-half's calls and left open: of both halves the smaller, since the first calls of a process take
-longer, but also by how much the calls of one half are shorter than those of the other.
+half's calls and left open. The last half counts, since the parameters of the first are known from
+the process's beginning; and by how much calls of one half are shorter than those of the other,
+relative to the baseline's, is left open as well.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ from collections.abc import Iterator, Sequence
 
 from ..exchange.process_bill import ProcessBill
 from ..processes.worker import Worker
-from .timed_state import BEGIN_CALLS
 
-# What commands of the judge take that only a candidate gets.
-COMMANDS_NS = 1_000_000
+NOISE_NS = 1_000_000  # by which equal processes differ before their rounds
 UNLIKE = 0.15  # by which calls of two halves differ on a noisy machine
 
 
@@ -28,9 +27,10 @@ class Ahead:
     def __init__(self, worker: Worker, baseline_worker: Worker) -> None:
         self._bill, self._baseline = ProcessBill(worker), ProcessBill(baseline_worker)
         self._began_ns = self._used_ns = self._baseline_ns = 0
-        self._calls = 0
-        self._excess_us: list[float] = []  # by half, per call
-        self._call_us: list[float] = []
+        self._calls = self._baseline_calls = 0
+        self._excess_us = self._baseline_us = 0.0  # per call of the last half
+        # by half: the time of a call, as a share of the baseline's
+        self._shares: list[float] = []
 
     def begin(self) -> None:
         """Begin to count, before the parameters of a half are set."""
@@ -38,33 +38,34 @@ class Ahead:
 
     @contextlib.contextmanager
     def of_baseline(self) -> Iterator[None]:
-        """Count the baseline's time too: while its parameters are set, and while it settles, in as
-        many calls but those that only a candidate makes."""
+        """Count the baseline's time too: while its parameters are set, and while it makes the same
+        calls as a candidate."""
         before = self._baseline.used_ns()
         yield
         self._baseline_ns += self._baseline.used_ns() - before
 
-    def settled(self, calls: int) -> None:
-        """Stop counting, before the first round. calls: those made since the beginning."""
+    def settled(self, calls: int, baseline_calls: int) -> None:
+        """Stop counting, before the first round. calls: of both sides since the beginning."""
         self._used_ns = self._bill.used_ns() - self._began_ns
-        self._calls = calls
+        self._calls, self._baseline_calls = calls, baseline_calls
 
     def spread(self, us: Sequence[float], baseline_us: Sequence[float], calls: int) -> None:
-        """Add the excess of a half. us: the time of a call in each of its rounds. calls: made in a
+        """Note the excess of a half. us: the time of a call in each of its rounds. calls: made in a
         round."""
-        own_ns = self._used_ns - 1e3 * self._calls * statistics.median(us)
-        other_ns = self._baseline_ns - 1e3 * (self._calls - BEGIN_CALLS) * statistics.median(
-            baseline_us
-        )
-        excess_ns = own_ns - other_ns - COMMANDS_NS
-        self._excess_us.append(max(0.0, excess_ns) / 1e3 / (calls * len(us)))
-        self._call_us.append(statistics.median(us))
+        call_us, baseline_call_us = statistics.median(us), statistics.median(baseline_us)
+        # unmeasured calls have warm caches: less than nothing is left of faster sides as of others
+        own_ns = max(0.0, self._used_ns - 1e3 * self._calls * call_us)
+        other_ns = max(0.0, self._baseline_ns - 1e3 * self._baseline_calls * baseline_call_us)
+        excess_ns = max(0.0, own_ns - other_ns - NOISE_NS)
+        self._excess_us = excess_ns / 1e3 / (calls * len(us))
+        self._baseline_us = baseline_call_us
+        self._shares.append(call_us / baseline_call_us)
 
     @property
     def us(self) -> float:
         """What is left open, in microseconds per call."""
-        shorter_us, longer_us = min(self._call_us), max(self._call_us)
-        return min(self._excess_us) + max(0.0, longer_us - (1 + UNLIKE) * shorter_us)
+        unlike = max(self._shares) - (1 + UNLIKE) * min(self._shares)
+        return self._excess_us + max(0.0, unlike) * self._baseline_us
 
 
 def counted(ahead: Ahead | None, is_baseline: bool) -> contextlib.AbstractContextManager[None]:

@@ -78,7 +78,7 @@ def conclude(
     else:
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
         spared_us = hidden_us(context, case_times, case.name, best) - turns_us
-        signals += _doubts(case, comparison, open_us, spared_us, latency_us)
+        signals += _doubts(case, comparison, open_us, spared_us, case_times.unseen_us, latency_us)
     concluded = replace(
         result,
         speedup=comparison.speedup,
@@ -146,7 +146,7 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
         case_times.clock_open_us
         + hidden_us(context, case_times, case, baseline)
         + case_times.alone_open_us(baseline)
-        + statistics.median([block.ahead_us for block in case_times.blocks]),
+        + case_times.unseen_us,
     )
 
 
@@ -345,6 +345,7 @@ def _doubts(
     comparison: statistics.Comparison,
     open_us: float,
     spared_us: float,
+    unseen_us: float,
     latency_us: float,
 ) -> list[Signal]:
     if not comparison.doubted:
@@ -358,6 +359,10 @@ def _doubts(
         text += (
             f". {spared_us:.1f} us of it: outputs may have been prepared beforehand, or other "
             "memory that it uses"
+        )
+    if unseen_us > 0.05:
+        text += (
+            f". {unseen_us:.1f} us of it: its process worked before its measured calls, or may have"
         )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 

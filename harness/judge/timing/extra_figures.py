@@ -64,7 +64,9 @@ def _all_cores(
         processes,
         context.task.family.MARGIN,
         rng,
-        open_us=times.clock_open_us + hidden_us(context, times, case.name, baseline),
+        open_us=times.clock_open_us
+        + hidden_us(context, times, case.name, baseline)
+        + times.unseen_us,
     )
     return AllCores(
         len(cores),

@@ -139,7 +139,7 @@ class _CaseRounds:
         }
         self._ahead = {
             side.name: Ahead(side.worker, self._task.baseline_worker)
-            for side in ([] if pool.shared else watched)
+            for side in (watched if pool.one_by_one else ())
         }
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
@@ -172,9 +172,14 @@ class _CaseRounds:
                 if half.state:
                     self._change(half.state)
                 self._sides.half, self._sides.calls_made = half, {}
+                self._sides.call_counts.clear()
                 for name, state in self._states.items():
                     with self._blame(name), self._awake(name):
                         state.begin(partial(self._sides.call_once, name))
+                if self._ahead:
+                    with self._blame(self._baseline), self._counted():
+                        for _ in range(self._sides.call_counts[self._names[0]]):
+                            self._sides.call_once(self._baseline)
                 # the candidates stand still already
                 with (
                     self._sides,
@@ -200,7 +205,8 @@ class _CaseRounds:
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
-            block.ahead_us = self._ahead[name].us if name in self._ahead else 0.0
+            ahead_of = self._ahead.get(name)
+            block.unseen_us = ahead_of.us if ahead_of else self._sides.unseen_us(name)
             block.state_open = name in self._states and bool(self._states[name].open)
             block.pairs = {
                 self._baseline: list(
@@ -240,7 +246,8 @@ class _CaseRounds:
             block.changed_at = len(self._by_name[name].round_us)
         for name, ahead in self._ahead.items():
             with self._blame(name):
-                ahead.settled(len(self._sides.calls_made[name]))
+                counts = self._sides.call_counts
+                ahead.settled(counts[name], counts[self._baseline])
         rounds, number = paired.rounds_of(half, pool, self._most), 0
         offset, between = self._rng.randrange(rounds), 0 if rounds == 1 else -1
         while number < rounds:

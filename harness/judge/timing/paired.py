@@ -103,7 +103,8 @@ def time_process(
             sides.compile(name)
     watched = checked and pool.updated
     state = TimedState(pool, worker, task.drawer) if watched else None
-    ahead = Ahead(worker, task.baseline_worker) if watched and not pool.shared else None
+    is_billed = pool.one_by_one and one_core
+    ahead = Ahead(worker, task.baseline_worker) if watched and is_billed else None
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
@@ -121,6 +122,7 @@ def time_process(
         )
         for half in pool.halves:
             sides.calls_made = {}
+            sides.call_counts.clear()
             if ahead is not None:
                 with _blame(""):
                     ahead.begin()
@@ -133,6 +135,10 @@ def time_process(
             if state is not None:
                 with _blame(""):
                     state.begin(lambda: sides.call_once(""))
+            if ahead is not None:
+                with _blame(names[1]), ahead.of_baseline():
+                    for _ in range(sides.call_counts[""]):
+                        sides.call_once(names[1])
             with sides, turns(*roots, blame=lambda root: _blame(roots[root])) as turn:
                 rounds.run(half, turn, memory, state, ahead)
                 if state is not None:
@@ -156,7 +162,7 @@ def time_process(
         if state is not None:
             state.verify()
     block.state_open = state is not None and bool(state.open)
-    block.ahead_us = ahead.us if ahead is not None else 0.0
+    block.unseen_us = ahead.us if ahead is not None else sides.unseen_us("")
     block.pairs = {name: list(zip(times_us[name], times_us[""], strict=True)) for name in baselines}
     return block
 
@@ -213,7 +219,7 @@ class _Rounds:
                 settled_ns = burst_ns
         if ahead is not None:
             with _blame(""):
-                ahead.settled(len(sides.calls_made[""]))
+                ahead.settled(sides.call_counts[""], sides.call_counts[self._baseline])
         memory.look()
         rounds = rounds_of(half, pool, self._most)
         offset, number = self._rng.randrange(rounds), 0

@@ -43,8 +43,8 @@ class Queued(Sides):
         self._empty_ns: dict[int, tuple[int, int]] = {}
         # see _early_gain
         self._early_gain_ns = 0
-        # of each burst of a candidate, see Witness
-        self._unknown_ns: list[int] = []
+        # by candidate: of each burst, see Witness
+        self._unknown_ns: dict[str, list[int]] = {}
         self._waits = False  # whether a side waits for the device itself
         # for each empty burst, whether the device worked for another process beside it
         self._empty_busy: list[bool] = []
@@ -128,7 +128,8 @@ class Queued(Sides):
         busy = sum(self._empty_busy) > BUSY_SHARE * len(self._empty_busy)
         if is_candidate:
             ns += witness.beside_ns
-            self._unknown_ns.append(witness.unknown_ns)
+            if len(sets) == self.pool.calls:  # not for calls alone
+                self._unknown_ns.setdefault(name, []).append(witness.unknown_ns)
         else:  # the candidate's work, or that of another program
             busy |= witness.beside_ns + witness.held_ns > LEAST_BESIDE_NS
         return Burst(
@@ -152,11 +153,14 @@ class Queued(Sides):
     def time_empty_calls(self, turn: Turn) -> list[tuple[int, int]]:
         calls = self.pool.calls
         open_ns = OPEN_NS + self._early_gain_ns + (HEARING_NS if self._waits else 0)
-        if self._unknown_ns:  # the mean: a few bursts may hide the work of all
-            open_ns += round(sum(self._unknown_ns) / len(self._unknown_ns))
         return [
             (self._run_empty(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)
         ]
+
+    def unseen_us(self, name: str) -> float:
+        """Return the mean, since a few bursts may hide the work of all."""
+        bursts_ns = self._unknown_ns.get(name, [])
+        return sum(bursts_ns) / 1e3 / self.pool.calls / len(bursts_ns) if bursts_ns else 0.0
 
     def _figure(self, result: QueuedResult, calls: int) -> int:
         """Return the nanoseconds of the calls. Time that inputs took to appear beyond the usual is

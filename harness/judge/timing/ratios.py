@@ -146,7 +146,7 @@ def _hidden_time(
     both_us = paired_times.nothing_us[1] if paired_times.nothing_us else 0.0
     open_us = paired_times.clock_open_us - both_us
     open_us += hidden_us(context, paired_times, case, case_times.OTHER)
-    open_us += paired_times.alone_open_us(case_times.OTHER)
+    open_us += paired_times.alone_open_us(case_times.OTHER) + times.unseen_us
     return math.log1p(
         open_us / statistics.median([us for process in processes for us in process])
     ), both_us

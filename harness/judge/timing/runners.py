@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -89,6 +90,7 @@ class Sides(ABC):
         self.queue_ns = 0
         # by candidate: the inputs of its calls, in order; for the caller, which empties it
         self.calls_made: dict[str, list[InputSet]] = {}
+        self.call_counts: Counter[str] = Counter()  # of all sides, also for the caller to empty
         # by candidate: what a device copies behind the outputs of its next burst
         self.also: dict[str, Copies] = {}
         # called while the candidate's next bursts are queued on a device
@@ -143,7 +145,8 @@ class Sides(ABC):
             )
 
     def note_calls(self, name: str, sets: Sequence[InputSet]) -> None:
-        """Note the inputs of calls that a side has made, if it is a candidate."""
+        """Count calls that a side has made, and note their inputs if it is a candidate."""
+        self.call_counts[name] += len(sets)
         if name in self._seconds_taken:
             self.calls_made.setdefault(name, []).extend(sets)
 
@@ -159,7 +162,7 @@ class Sides(ABC):
         )
 
     def call_once(self, name: str) -> None:
-        """Make one call of a candidate that is not in a turn, and ignore its outputs."""
+        """Make one call of a side that is not in a turn, and ignore its outputs."""
         bursts.run(
             self.workers[name],
             self.slots[name],
@@ -182,6 +185,10 @@ class Sides(ABC):
         """Time empty calls in the baselines' process, NULL_TURNS times in each half of a block.
         Returns nanoseconds by the bill, and the part that a candidate could save."""
         return []
+
+    def unseen_us(self, name: str) -> float:
+        """Return what a call of a candidate may have saved by work that nobody can tell."""
+        return 0.0
 
     def hot(self, name: str) -> tuple[float, float, float | None]:
         """Return the microseconds of bursts.hot, which the worker measures itself."""

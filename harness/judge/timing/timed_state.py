@@ -50,9 +50,6 @@ UNSURE = (
 )
 
 
-BEGIN_CALLS = 2  # of TimedState.begin
-
-
 def why_open(pool: CasePool) -> str:
     """Return why nothing is certified of a candidate whose state is open, see TimedState.open."""
     for names, text in ((pool.foreseen, FORESEEN), (pool.unsure, UNSURE)):
@@ -95,7 +92,8 @@ class TimedState:
         self._places = self._find()
         fixed = {name for name, place in self._places.items() if before.get(name) == place}
         self._fixed = fixed - self._overlapping()
-        self._fixed -= self._of_files()
+        if not self._pool.shared:
+            self._fixed -= self._elsewhere_too()
         self._between = {}, []
 
     def copies(self) -> device_copies.Copies:
@@ -112,19 +110,19 @@ class TimedState:
     def look_between(self, calls: list[InputSet]) -> None:
         """Read what lies still in its place after a burst, while the process is stopped. calls:
         those of this half so far."""
+        self._fixed -= self._elsewhere_too()
         if self._pool.shared:
             values = {
                 name: candidate_state.as_like(target, self._like[name])
                 for name, (target, _) in self._targets.items()
             }
         else:
-            self._fixed -= self._of_files()
             values = self._read(self._fixed)
         self._between = values, list(calls)
 
     def look(self) -> None:
         """Read the tensors after the last call, while the process is stopped."""
-        self._fixed -= self._of_files()
+        self._fixed -= self._elsewhere_too()
         self._seen = self._read(self._places)
 
     def _overlapping(self) -> set[str]:
@@ -140,7 +138,7 @@ class TimedState:
             reached = max(reached, (end, name))
         return found
 
-    def _of_files(self) -> set[str]:
+    def _elsewhere_too(self) -> set[str]:
         """Return what lies in memory that is mapped, or can be, at several addresses."""
         if self._pool.shared:
             return self._shared()
@@ -152,17 +150,17 @@ class TimedState:
         }
 
     def _shared(self) -> set[str]:
-        """Return all that lies still if some of it is the same device memory at other addresses."""
-        names = [name for name in self._fixed if self._like[name].numel()]
-        memory = candidate_state.copies(
-            self._worker, {name: self._places[name] for name in names}, self._like
-        )
+        """Return all that lies still if some of it is the same device memory at other addresses.
+        The process is stopped."""
+        fixed = {name: self._places[name] for name in self._fixed}
+        memory = candidate_state.memory(self._worker, fixed, self._like)
         places = [
-            device_copies.DevicePlace(number, self._places[name], memory[name][1], None, 1, False)
-            for number, name in enumerate(names)
-            if name in memory
+            device_copies.DevicePlace(number, fixed[name], there, None, 1, False)
+            for number, (name, there) in enumerate(memory.items())
         ]
-        return set(self._fixed) if device_copies.share_memory(places) else set()
+        # marked at the offset of one byte, once for each since they may differ in size
+        shared = any(device_copies.share_memory(places) for _ in places)
+        return set(fixed) if shared else set()
 
     def _find(self) -> dict[str, int]:
         return candidate_state.places(self._worker, self._pool.name, list(self._like))
