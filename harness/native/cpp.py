@@ -16,6 +16,8 @@ from .float_state import same_float_state
 from .prototypes import POINTED, Prototype, read_prototypes, signature
 
 DEFAULT_FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fopenmp")
+# Static variables of templates are one for all libraries of a process otherwise.
+GNU_FLAGS = ("-fno-gnu-unique",)
 
 
 def load_cpp(
@@ -54,10 +56,11 @@ def find_compiler() -> str | None:
 
 def compile_command(compiler: str, source: str, output: str, flags: Sequence[str]) -> list[str]:
     """Return the whole command line. clang gets no -fopenmp, since its OpenMP runtime is often
-    missing."""
-    defaults = [
-        f for f in DEFAULT_FLAGS if not (f == "-fopenmp" and "clang" in os.path.basename(compiler))
-    ]
+    missing, and does not know GNU_FLAGS."""
+    if "clang" in os.path.basename(compiler):
+        defaults = [flag for flag in DEFAULT_FLAGS if flag != "-fopenmp"]
+    else:
+        defaults = [*DEFAULT_FLAGS, *GNU_FLAGS]
     return [compiler, *defaults, *flags, "-x", "c++", source, "-o", output]
 
 

@@ -42,6 +42,7 @@ class CandidateHost(host.Host):
     def __init__(self, sock: socket.socket, text_fd: int) -> None:
         super().__init__(sock, text_fd)
         self._instances: dict[str, Any] = {}  # models that several cases share, by name
+        self._built: dict[str, str] = {}  # paths of libraries, by identity
 
     def on_load(self, fds: list[int], poison: bool = False, forks: bool = True) -> None:
         """Execute the candidate's text (first descriptor), with what it compiled earlier (second
@@ -212,7 +213,12 @@ class CandidateHost(host.Host):
         answer, fds = frames.receive(self._sock)
         if "error" in answer:
             raise native.NativeError(answer["error"])
-        return native.BuiltFile(f"/proc/self/fd/{fds[0]}", answer["symbols"], answer["identity"])
+        # equal orders share one library and its static variables, as outside of an evaluation
+        path = f"/proc/self/fd/{fds[0]}"
+        first = self._built.setdefault(answer["identity"], path)
+        if first != path:
+            os.close(fds[0])
+        return native.BuiltFile(first, answer["symbols"], answer["identity"])
 
 
 def _require_gradients(parameters: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.native import find_compiler
+from harness.native import find_compiler, load_cpp
 
 SCRIPT = """
 import sys
@@ -31,3 +31,17 @@ def test_loading_keeps_numbers_below_the_smallest_normal_one(
         [sys.executable, "-c", SCRIPT, flag], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
+def test_static_variables_of_templates_belong_to_one_library(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KEVOLVE_NATIVE_CACHE", str(tmp_path))
+    source = """
+    template <int K> struct Table { static double value; };
+    template <int K> double Table<K>::value = VALUE;
+    extern "C" double value() { return Table<1>::value; }
+    """
+    libraries = [load_cpp(source, defines={"VALUE": float(n)}) for n in (1, 2)]
+    assert [library.value() for library in libraries] == [1.0, 2.0]
