@@ -120,6 +120,12 @@ def _budget_left(budget: Budget, spent: Spent) -> str:
     return ", ".join(left) or "unlimited"
 
 
+_TOLERANCES = {
+    "default": "a few times what rounding explains (verdicts show error and allowed)",
+    "bitwise": "none, bits must be equal",
+}
+
+
 def task(task: Task) -> AskSection:
     rows = [
         "case | weight | inputs -> outputs | strongest baseline µs | roofline µs",
@@ -135,7 +141,9 @@ def task(task: Task) -> AskSection:
             f"{shapes} | {baseline} | {roofline}"
         )
     parameters = said(", ".join(task.parameters)) or "none"
-    facts = [f"Parameters: {parameters}. Tolerance: {task.tolerance}."]
+    facts = [
+        f"Parameters: {parameters}. Tolerance: {_TOLERANCES.get(task.tolerance, task.tolerance)}."
+    ]
     facts += [f"Gradients are compared, too: {task.gradients}."] if task.gradients else []
     facts += map(said, task.notes)
     body = "\n".join([*rows, *facts, "Reference:", fenced(task.source)])
