@@ -22,7 +22,7 @@ Number, Size, Pointer = ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_void_p
 
 
 class DeviceMemoryError(Exception):
-    """The driver refused a call. The message is the driver's."""
+    """The driver refused a call (the message is the driver's), or memory is not of the device."""
 
 
 class _Location(ctypes.Structure):

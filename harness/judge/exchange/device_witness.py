@@ -131,7 +131,7 @@ class Witness:
         return 2 * round(statistics.median(late_ns[1:]))
 
     @property
-    def unknown_ns(self) -> int:
+    def unseen_ns(self) -> int:
         """What nobody can tell: whether a process worked in its slice, and whether it used the
         memory that it took as cleared."""
         return self.held_ns + self.fresh_ns

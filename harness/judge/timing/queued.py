@@ -44,7 +44,7 @@ class Queued(Sides):
         # see _early_gain
         self._early_gain_ns = 0
         # by candidate: of each burst, see Witness
-        self._unknown_ns: dict[str, list[int]] = {}
+        self._unseen_ns: dict[str, list[int]] = {}
         self._waits = False  # whether a side waits for the device itself
         # for each empty burst, whether the device worked for another process beside it
         self._empty_busy: list[bool] = []
@@ -129,7 +129,7 @@ class Queued(Sides):
         if is_candidate:
             ns += witness.beside_ns
             if len(sets) == self.pool.calls:  # not for calls alone
-                self._unknown_ns.setdefault(name, []).append(witness.unknown_ns)
+                self._unseen_ns.setdefault(name, []).append(witness.unseen_ns)
         else:  # the candidate's work, or that of another program
             busy |= witness.beside_ns + witness.held_ns > LEAST_BESIDE_NS
         return Burst(
@@ -159,7 +159,7 @@ class Queued(Sides):
 
     def unseen_us(self, name: str) -> float:
         """Return the mean, since a few bursts may hide the work of all."""
-        bursts_ns = self._unknown_ns.get(name, [])
+        bursts_ns = self._unseen_ns.get(name, [])
         return sum(bursts_ns) / 1e3 / self.pool.calls / len(bursts_ns) if bursts_ns else 0.0
 
     def _figure(self, result: QueuedResult, calls: int) -> int:
