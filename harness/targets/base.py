@@ -98,6 +98,10 @@ class DeviceFamily(Protocol):
         """Return the bytes of the device's own memory that these processes hold together; None if
         it has none or the driver does not report them."""
 
+    def unowned_bytes(self) -> int:
+        """Return the bytes of the device's memory in use that the driver counts for no process,
+        beyond the least seen so far."""
+
     def nodes(self) -> tuple[str, ...]:
         """Return the device files that a confined worker needs."""
 

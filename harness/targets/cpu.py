@@ -175,6 +175,11 @@ def memory_of(processes: Sequence[int]) -> int | None:
     return None
 
 
+def unowned_bytes() -> int:
+    """Return 0, for the same reason."""
+    return 0
+
+
 def cache_sizes() -> dict[str, int]:
     """Return the bytes of the data caches of one core, by level."""
     sizes: dict[str, int] = {}

@@ -27,6 +27,8 @@ NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", Target("cuda").mar
 # kernel of 3.6 us scatter by 3 %, so an interval of 1 % takes three dozen processes.
 PATIENCE_S, PROCESS_US = 30.0, 0.075
 BEHIND = 0.88  # 58 single pairs of equal kernels gave ratios from 0.94 to 1.05 (H200)
+# used by the driver for the processes of an evaluation and counted for none: 31 MB (H200)
+CONTEXTS_BYTES = 64 << 20
 NARROW_FACTOR = 4.0  # relative to bfloat16: twice with 8 bits, four times with 4 bits if supported
 # two launches of Triton took 429 us on an H200
 SYNCHRONOUS, ONE_BY_ONE, LAUNCH_US, EXTRA_FIGURES = False, False, 200.0, False
@@ -116,6 +118,32 @@ def memory_of(processes: Sequence[int]) -> int | None:
     sizes = [use[p] for p in processes if p in use]
     known_sizes = [each for each in sizes if each is not None]
     return sum(known_sizes) if known_sizes and len(known_sizes) == len(sizes) else None
+
+
+def unowned_bytes() -> int:
+    """Memory that a process holds as the descriptor of a freed allocation, and managed memory on
+    the device, belong to none."""
+    gpu = _gpu()
+    return _unowned.beyond(nvml.state(gpu.uuid), nvml.state(gpu.uuid)) if gpu is not None else 0
+
+
+class Unowned:
+    """The device memory in use that is counted for no process, and the least of it so far."""
+
+    def __init__(self) -> None:
+        self._least: int | None = None
+
+    def beyond(self, one: nvml.GpuState, other: nvml.GpuState) -> int:
+        """Return how much more there is than the least, from two readings in a row, 0 if they do
+        not agree: a process that ends or starts within a reading is in a part of it."""
+        if None in (one.held_bytes, other.held_bytes) or one.processes != other.processes:
+            return 0
+        low, high = sorted(each.held_bytes or 0 for each in (one, other))
+        self._least = high if self._least is None else min(high, self._least)
+        return max(0, low - self._least - CONTEXTS_BYTES)
+
+
+_unowned = Unowned()
 
 
 def facts() -> dict[str, str]:
@@ -236,7 +264,10 @@ def _gpu() -> nvml.Gpu | None:
     """Return the management library's entry for torch's device 0."""
     gpus = nvml.gpus()
     uuid = str(getattr(_properties(), "uuid", ""))
-    return next((g for g in gpus if uuid and uuid in g.uuid), gpus[0] if len(gpus) == 1 else None)
+    gpu = next((g for g in gpus if uuid and uuid in g.uuid), gpus[0] if len(gpus) == 1 else None)
+    if gpu is not None:  # before any candidate runs
+        _unowned.beyond(nvml.state(gpu.uuid), nvml.state(gpu.uuid))
+    return gpu
 
 
 @lru_cache(maxsize=1)

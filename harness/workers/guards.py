@@ -217,10 +217,11 @@ def _describe(tensor: Any) -> str:
 def _as_fresh_storage(flat: Any) -> Any:
     """Return the bytes as a tensor with a storage of exactly these bytes, as a new tensor has.
     Views by offsets from the storage's start, and operators that enlarge it, then behave as in
-    plain torch. On a device the tensor is left unchanged, since this is untested there."""
+    plain torch."""
     import torch
 
-    return torch.utils.dlpack.from_dlpack(flat) if flat.is_cpu else flat
+    # by a capsule: a tensor itself would wait for streams
+    return torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(flat))  # type: ignore[attr-defined]
 
 
 def _storage_address(tensor: Any) -> int:

@@ -25,6 +25,7 @@ from . import (
     case_description,
     high_precision,
     host,
+    left_state,
     model_calls,
     modules,
     parameter_states,
@@ -202,14 +203,16 @@ class ReferenceHost(host.Host):
         seeds: list[int],
         families: list[str],
         names: list[str],
+        counts: list[int],
     ) -> dict[str, Any]:
-        """Write these parameters and buffers as calls on the sets of these seeds and families leave
-        them, one after another. Descriptors: files for them in high precision, in the
-        framework's own dtype, and in high precision from moved numbers, see set_drawing."""
+        """Write these parameters and buffers as calls on the sets of these seeds and families, one
+        after another, leave them after each of `counts` calls. Descriptors: files for them in high
+        precision, in the framework's own dtype, and in high precision from moved numbers, see
+        left_state."""
         write = set_drawing.writers(fds, ())
         orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
         return self.steps.run(  # type: ignore[no-any-return]
-            lambda: set_drawing.left_state(self.task, write, orders, names)
+            lambda: left_state.write_left(self.task, write, orders, names, counts)
         )
 
     def on_make_set(

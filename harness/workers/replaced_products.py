@@ -31,7 +31,7 @@ KEPT_BYTES = 1 << 29  # of products of another draw
 _FIRST = frozenset(["mm", "bmm", "mv", "dot", "vdot", "_scaled_mm", "_int_mm"])
 _ADDING = frozenset(["addmm", "baddbmm", "addmv", "addbmm"])  # the first argument is a summand
 _CONVOLUTIONS = frozenset(["convolution", "_convolution", "convolution_overrideable"])
-_ATTENTION = ("scaled_dot_product", "flex_attention")  # parts of names
+ATTENTION = ("scaled_dot_product", "flex_attention")  # parts of names
 _Call = Callable[[Any], list[Any]]
 _At = Callable[[int, "_Product"], None]
 
@@ -195,7 +195,7 @@ def _product(name: str, args: Sequence[Any], result: Any, summand: Any) -> _Prod
         weights, passed = tensors[2], other if args[7] else one
         operations = 2 * passed.numel() * weights.numel() // max(1, weights.shape[0])
         reads = [one, other]
-    elif any(part in name for part in _ATTENTION):
+    elif any(part in name for part in ATTENTION):
         operations, reads = 2 * one.numel() * other.shape[-2], tensors[:3]
     else:
         return None

@@ -35,12 +35,12 @@ def errors(
     sample that the reference does not accept."""
     samples: list[Callable[[Any], Any]] = [
         _first_of_eight,
-        _second_of_two,
-        partial(_first_of_two, axis=0),
+        second_of_two,
+        partial(first_of_two, axis=0),
     ]
     tensors = tensors_of(precise)
     if any(t.dim() > 2 for t in tensors):
-        samples.append(partial(_first_of_two, axis=1))
+        samples.append(partial(first_of_two, axis=1))
     whole = list(range(len(tensors)))
     found = [_errors(call, precise, expected, sample, whole) for sample in samples]
     if len(tensors) > 1:
@@ -48,7 +48,7 @@ def errors(
         found += [
             _errors(call, precise, expected, sample, [n])
             for n in alone
-            for sample in (_second_of_two, partial(_first_of_two, axis=0))
+            for sample in (second_of_two, partial(first_of_two, axis=0))
         ]
     return found
 
@@ -102,10 +102,16 @@ def _errors(
     sampled: Sequence[int],
 ) -> list[float]:
     """Return the errors with these tensors sampled."""
+    tensors = enumerate(tensors_of(precise))
+    given = replace_tensors(precise, [sample(t) if n in sampled else t for n, t in tensors])
+    return distances(lambda: call(given), expected)
+
+
+def distances(call: Callable[[], list[Any]], expected: Sequence[Any]) -> list[float]:
+    """Return for each output of call() its error relative to the norm of the expected one. Nothing
+    where the reference raises an error."""
     try:
-        tensors = enumerate(tensors_of(precise))
-        given = replace_tensors(precise, [sample(t) if n in sampled else t for n, t in tensors])
-        return [_distance(one, other) for one, other in zip(call(given), expected, strict=True)]
+        return [_distance(one, other) for one, other in zip(call(), expected, strict=True)]
     except Exception:  # whatever a task raises: it accepts the inputs themselves
         return []
 
@@ -114,12 +120,14 @@ def _first_of_eight(tensor: Any) -> Any:
     return _repeated(tensor, NEIGHBOURS, 0)
 
 
-def _second_of_two(tensor: Any) -> Any:
+def second_of_two(tensor: Any) -> Any:
+    """Return a tensor in which of two neighbours along the last axis the second stands for both."""
     return _repeated(tensor, 2, 1)
 
 
-def _first_of_two(tensor: Any, axis: int) -> Any:
-    """Of two neighbours along an axis the first stands for both; of a vector, the first half."""
+def first_of_two(tensor: Any, axis: int) -> Any:
+    """Return the same for the first of two neighbours along an axis, counted from the front; of a
+    vector, the first half stands for all."""
     if tensor.dim() == 1:
         half = len(tensor) // 2
         return tensor[:half].repeat(2) if len(tensor) == 2 * half else tensor

@@ -107,14 +107,20 @@ def moved_apart(value: Any, by: float, seed: int) -> Any:
     terms of sums, for example. Numbers of 8 bits are left."""
     import torch
 
-    generator = torch.Generator().manual_seed(seed)
+    # drawn where the tensors are: a host takes 0.1 s for 16 million numbers
+    generators: dict[Any, torch.Generator] = {}
 
     def move(tensor: Any) -> Any:
         if not dtypes.rounds(tensor.dtype) or dtypes.is_float8(tensor):
             return tensor
-        up = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.int8)
-        factors = 1.0 + by * (2.0 * up.double() - 1.0)
-        return (tensor * factors.to(tensor.device)).to(tensor.dtype)
+        place = tensor.device
+        if place not in generators:
+            generators[place] = torch.Generator(place).manual_seed(seed)
+        up = torch.randint(
+            0, 2, tensor.shape, generator=generators[place], dtype=torch.int8, device=place
+        )
+        higher, lower = (torch.tensor(1 + s, dtype=torch.float64, device=place) for s in (by, -by))
+        return (tensor * torch.where(up.bool(), higher, lower)).to(tensor.dtype)
 
     return map_tensors(value, move)
 

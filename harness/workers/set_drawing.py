@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,10 +15,10 @@ from . import (
     families,
     high_precision,
     model_calls,
-    modules,
     placement,
     replaced_products,
     rounding,
+    sampled_parts,
     sampled_results,
     second_results,
     tensor_relations,
@@ -29,8 +27,6 @@ from .live_task import CALL, LiveCase, LiveTask, plain_values_text
 from .task_file import TaskProblem
 
 Write = Callable[..., None]  # layout, tensors, start in bytes
-KEPT = 8  # drawn sets that are kept while they are used again
-SIXTEEN_BITS = 2.0**-8  # the roundoff of bfloat16: state of 8 bits is not moved
 
 
 @dataclass(frozen=True)
@@ -121,23 +117,23 @@ def make_set(
         ):
             put(case.outputs, alternative)
         memory = _output_memory(task, case, layout, results.arguments)
-        errors: list[list[float]] = []
-        others: list[list[float]] = []
-        products: list[list[float]] = []
         given = results.call, results.precise, results.expected
-        if sampled:
-            errors = sampled_results.errors(*given)
-        if replaced:
-            another = replace(order, seed=order.seed + 5)
-            draw = functools.cache(lambda: _inputs(task, case, another))
-            others = sampled_results.replaced_errors(*given, draw)
-            products = replaced_products.errors(*given, draw)
+        another = replace(order, seed=order.seed + 5)
+        draw = functools.cache(lambda: draw_inputs(task, case, another))
+        effects = {
+            "sampled": sampled_results.errors(*given) if sampled else [],
+            "replaced": sampled_results.replaced_errors(*given, draw) if replaced else [],
+            "products": replaced_products.errors(*given, draw) if replaced else [],
+            "axes": sampled_parts.axis_errors(*given) if replaced else [],
+        }
+        if sampled or replaced:
+            effects["pieces"], effects["replaced_pieces"] = sampled_parts.errors(
+                *given, sampled=sampled, draw=draw if replaced else None
+            )
     return {
         "layout": layout,
         "memory": memory,
-        "sampled": errors,
-        "replaced": others,
-        "products": products,
+        "effects": effects,
         "expected": expected_layout,
         "second": second_layout,
         "finite": finite,
@@ -180,93 +176,8 @@ def make_group_set(
     return {"layout": layout, "memory": _output_memory(task, case, layout, results.arguments)}
 
 
-def left_state(
-    task: LiveTask, write: Sequence[Write], orders: Sequence[SetOrder], names: Sequence[str]
-) -> dict[str, Any]:
-    """Call the reference on the inputs of these sets, from its present state, and write the
-    resulting values of these parameters and buffers: in high precision, in the framework's own
-    dtype and, with a third descriptor, in high precision from numbers that are moved by roundings,
-    see _Moved. Returns the layouts."""
-    case = task.cases[orders[0].case]
-    present = modules.state(case.model, case.initial_state)
-    start = [present[name].detach().clone() for name in case.initial_state]
-    repeated = {order for order, count in Counter(orders).items() if count > 1}
-    drawn: dict[SetOrder, Any] = {}
-
-    def inputs_of(order: SetOrder) -> Any:
-        if order in drawn:
-            return drawn[order]
-        inputs = placement.move(_inputs(task, case, order), task.device)
-        if order in repeated and len(drawn) < KEPT:
-            drawn[order] = inputs
-        return inputs
-
-    def left_by(model: Any, moved: _Moved | None = None) -> list[Any]:
-        case.set_state(start)  # again: both may be the same model
-        call = model_calls.forward(model, case.upstream)
-        for number, order in enumerate(orders):
-            inputs = inputs_of(order)
-            doubled = case.doubled and model is case.precise
-            values = high_precision.to_double(inputs) if doubled else inputs
-            if moved is not None:
-                values = moved.before_call(values, order.seed + 4, number)
-            task.attempt(partial(call, values))
-        state = modules.state(model, case.initial_state)
-        # copies: the next calls update the same tensors
-        return [state[name].detach().cpu().contiguous().clone() for name in names]
-
-    with task.all_threads():
-        ways = [left_by(case.precise), left_by(case.model)]
-        if len(write) > len(ways):
-            ways.append(ways[0])
-            if case.doubled:
-                # moved numbers may leave a domain: probabilities above one
-                with contextlib.suppress(TaskProblem):
-                    ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
-        case.set_state(start)
-    layouts = [plan_layout(left) for left in ways]
-    for put, layout, left in zip(write, layouts, ways, strict=True):
-        put(layout, left)
-    return dict(zip(("expected", "framework", "moved"), layouts, strict=False))
-
-
-class _Moved:
-    """Moves what the reference in double precision reads, to show what its updates make of rounding
-    errors: what it updates, by a rounding of its dtype before each call; inputs and parameters,
-    which are terms of sums, by one of single precision, in which sums are computed at least."""
-
-    def __init__(
-        self, task: LiveTask, case: LiveCase, present: Mapping[str, Any], updated: Sequence[str]
-    ) -> None:
-        self._case = case
-        # an error of a device outlives the call that it ends
-        self._moves_inputs = placement.is_host(task.device)
-        roundoffs = {
-            name: dtypes.ROUNDOFF.get(dtypes.name_of(present[name].dtype)) for name in updated
-        }
-        self._updated = {name: by for name, by in roundoffs.items() if by and by <= SIXTEEN_BITS}
-        others = [name for name in case.initial_state if name not in updated]
-        self._others: dict[str, float] = dict.fromkeys(others, dtypes.ROUNDOFF["float32"])
-
-    def before_call(self, inputs: Any, seed: int, number: int) -> Any:
-        """Move the state, and return moved inputs. number: of the call."""
-        self._move({**self._others, **self._updated}, seed + 1 + number)
-        self._others = {}  # parameters stay as they are now
-        if not self._moves_inputs:
-            return inputs
-        return second_results.moved_apart(inputs, dtypes.ROUNDOFF["float32"], seed)
-
-    def _move(self, amounts: Mapping[str, float], seed: int) -> None:
-        import torch
-
-        state = modules.state(self._case.precise, self._case.initial_state)
-        with torch.no_grad():
-            for place, (name, by) in enumerate(amounts.items()):
-                moved = second_results.moved_apart(state[name], by, seed + 1000 * place)
-                state[name].copy_(moved)
-
-
-def _inputs(task: LiveTask, case: LiveCase, order: SetOrder) -> Any:
+def draw_inputs(task: LiveTask, case: LiveCase, order: SetOrder) -> list[Any]:
+    """Return the inputs of a set in host memory, upstream gradients included."""
     sample = task.draw(case.spec, order.seed)
     if tensor_relations.specs(sample) != case.specs:
         raise TaskProblem(
@@ -278,7 +189,7 @@ def _inputs(task: LiveTask, case: LiveCase, order: SetOrder) -> Any:
 
 
 def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
-    inputs = _inputs(task, case, order)
+    inputs = draw_inputs(task, case, order)
     call = model_calls.forward(case.precise, case.upstream)
     arguments = placement.move(inputs, task.device)
     precise = high_precision.to_double(arguments) if case.doubled else arguments

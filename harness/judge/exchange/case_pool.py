@@ -81,13 +81,13 @@ class CasePool:
     state_allowances: dict[Kind, list[tolerance.Allowance]] = field(default_factory=dict)
     # by family, whether a sample of its inputs is noticed, see input_families.reveals_a_sample
     reveals: dict[str, bool] = field(default_factory=dict)
-    # by number of a sample of one of two neighbours, and there by output, the largest error in any
-    # family of timed sets, as a multiple of the limit
-    sampled_errors: dict[int, list[float]] = field(default_factory=dict)
-    # likewise by number of an input that is that of another draw, as multiples of `least_effects`
-    effects: dict[int, list[float]] = field(default_factory=dict)
-    # and by number of a product, see workers.replaced_products, in other states as well
-    product_effects: dict[int, list[float]] = field(default_factory=dict)
+    # by what is sampled (one of two neighbours) and its number, and there by output, the largest
+    # error in any family of timed sets, as a multiple of the limit
+    sampled_errors: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    # likewise for inputs and pieces that are those of another draw, as multiples of `least_effects`
+    effects: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    # and for products and the axes that they add up, in other states as well
+    product_effects: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     coming_kinds: list[Kind] = field(default_factory=list)  # see next_kind
     # for each output, see tolerance.are_steady
     steady: list[bool] = field(default_factory=list)

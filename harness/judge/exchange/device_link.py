@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_ALLOCATIONS, MOST_BYTES = 1 << 14, 1 << 39  # limits for a worker; no device has as much
 WINDOW_SECONDS = 30.0
+COMPARED_BYTES = 64 << 20  # at once, since comparing takes as much memory
 KEPT_BYTES = 1 << 30  # unused memory that the judge keeps
 
 
@@ -93,6 +94,20 @@ class DeviceLink:
             self._region.bytes[start : start + nbytes].copy_(
                 source[base : base + nbytes], non_blocking=True
             )
+
+    def is_intact(self, plan: WindowPlan) -> bool:
+        """Return whether the window still holds the sets. A process can map it once more and write
+        there, or give it out as its own memory."""
+        import torch
+
+        return all(
+            torch.equal(
+                self._region.bytes[start + at : start + min(at + COMPARED_BYTES, nbytes)],
+                source[base + at : base + min(at + COMPARED_BYTES, nbytes)],
+            )
+            for start, source, base, nbytes in plan.copies
+            for at in range(0, nbytes, COMPARED_BYTES)
+        )
 
     def show(self, input_set: InputSet) -> int:
         """Copy one set into the window and return its start there."""

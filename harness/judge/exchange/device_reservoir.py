@@ -21,13 +21,20 @@ from .output_reservoir import OutputReservoir, Selection
 HELD_BYTES, MOST_EACH_BYTES = 64 << 20, 1 << 30
 
 
+def most_bytes(pool: CasePool) -> int:
+    """Return the most bytes of outputs that a worker holds for the judge."""
+    if pool.held_bytes > MOST_EACH_BYTES:
+        return 0
+    return max(pool.held_bytes, HELD_BYTES)
+
+
 class DeviceReservoir:
     """The reservoir of one worker, as long as its parameters stay the same. looks: whether outputs
     are checked; a baseline holds as many unchecked, so that both sides use memory alike. intact:
     whether all outputs checked so far were unchanged, and each in memory of its own."""
 
     def __init__(self, pool: CasePool, *, looks: bool) -> None:
-        self._holds = pool.held_bytes <= MOST_EACH_BYTES
+        self._holds = most_bytes(pool) > 0
         self._output_count = len(pool.outputs["leaves"])
         self._looks, self.intact = looks, True
         self._outputs = OutputReservoir[list[DeviceCopy]](pool.held_bytes, HELD_BYTES)

@@ -67,6 +67,7 @@ class DeviceSlots(Slots):
         size = count * self._stride
         self._call_count = 0  # calls whose outputs are in the slots
         self._places: list[DevicePlace] = []  # of the running burst
+        self._shown: tuple[DeviceLink, WindowPlan] | None = None  # of the last queued burst
         # for outputs with other strides: the target, and the bytes as copied
         self._reorderings: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._memory: torch.Tensor = (
@@ -145,6 +146,7 @@ class DeviceSlots(Slots):
         stopped."""
         link = device_link.link(worker)
         plan = link.place(sets)
+        self._shown = link, plan
         link.number += 1
         arguments: dict[str, Any] = {"early": True} if early else {}
         worker.send(
@@ -246,6 +248,14 @@ class DeviceSlots(Slots):
         that to its caller, since a watch may run."""
         for place, raw in self._reorderings:
             place.copy_(raw.clone())
+
+    def inputs_are_intact(self) -> bool:
+        """Return whether the inputs of the last queued burst are as they were shown. The worker is
+        stopped."""
+        if self._shown is None:
+            return True
+        link, plan = self._shown
+        return link.is_intact(plan)
 
     def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._memory, index * self._stride)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -52,8 +52,10 @@ class InputSet:
     the reference orders computed values of which some are equal. alternatives: lists of all outputs
     where values near a tie fall on the other side, or none; see `ties`. second: second results of
     the reference, or none; see `workers.second_results`. memory: where the reference's outputs lie,
-    see `workers.tensor_relations`. orders: see `workers.open_ties`. sampled, replaced:
-    see `workers.sampled_results`. products: see `workers.replaced_products`.
+    see `workers.tensor_relations`. orders: see `workers.open_ties`. effects: what the outputs are
+    off by, by what was done to the reference: "sampled" and "replaced" inputs (see
+    `workers.sampled_results`), "products" (`workers.replaced_products`), "pieces",
+    "replaced_pieces" and "axes" (`workers.sampled_parts`).
     """
 
     file: InputFile
@@ -70,9 +72,12 @@ class InputSet:
     second: list[torch.Tensor] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
     orders: Sequence[tuple[int, int, int]] = ()
-    sampled: Sequence[Sequence[float]] = ()
-    replaced: Sequence[Sequence[float]] = ()
-    products: Sequence[Sequence[float]] = ()
+    effects: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+
+    @property
+    def sampled(self) -> Sequence[Sequence[float]]:
+        """What the outputs are off by for samples of all inputs, and then of each."""
+        return self.effects.get("sampled", ())
 
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""

@@ -32,6 +32,9 @@ USUAL_BYTES = 256 << 20
 # The same by separate pools of a framework's allocator, such as one for each stream: 70 to 80 MiB
 # were seen on an H100, of which the calls of a burst share the rest.
 POOLS_BYTES = 64 << 20
+# What a process on a device holds for the driver, kernels and libraries: 872 to 915 MiB on an H200
+# for the smallest tasks, with torch 2.11.
+PROCESS_BYTES = 1 << 30
 BUSY_SHARE = 0.1  # tolerated share of baseline bursts before which the device was not idle
 # on a CPU: a smaller excess of a call over its bill is time that the hypervisor took
 WAITING = 1.1
@@ -83,6 +86,9 @@ class Block:
     unseen_us: float = 0.0
     """What a call may have saved by work that nobody sees: before the rounds, see timing.ahead, and
     on a device in held slices and by taken memory, see Witness."""
+    unverified: int = 0
+    """The most rounds whose outputs were verified together, 0 if unknown: nobody watches a device
+    while they are."""
     null_ns: list[tuple[int, int]] = field(default_factory=list)
     warm_us: dict[str, float] = field(default_factory=dict)
     end_to_end_us: dict[str, float] = field(default_factory=dict)
@@ -92,6 +98,8 @@ class Block:
     shares with it."""
     device_bytes: dict[str, int] = field(default_factory=dict)
     """The same for a device's memory, where the driver reports it."""
+    unowned_bytes: int = 0
+    """Of a device's memory, what no process accounts for: the candidate may hold it."""
 
     def unmeasured_us(self, baseline: str) -> float:
         """Return the time of the candidate's unmeasured calls beyond measured ones that exceeds the
@@ -224,9 +232,24 @@ class CaseTimes:
         for block in self.blocks:
             held = block.device_bytes
             if "" in held and baseline in held:
-                more = held[""] - held[baseline] - kept_bytes - POOLS_BYTES
+                own = held[""] + block.unowned_bytes
+                more = own - held[baseline] - kept_bytes - POOLS_BYTES
                 early = max(early, more / block.calls)
         return early
+
+    def cleared_bytes(self, needed_bytes: int) -> float:
+        """Return how much of its own device memory a candidate may have cleared for each call where
+        nobody watches: all that it holds beyond needed_bytes and the process itself, spread over
+        the rounds that a median needs (see ready_bytes) of a half, or of those between two
+        verifications, since it may do so again then. The largest over its processes."""
+        cleared = 0.0
+        for block in self.blocks:
+            halves = block.changed_at, len(block.inner_ns) - block.changed_at
+            rounds = [n for n in (*halves, block.unverified) if n]
+            if "" in block.device_bytes and rounds:
+                more = block.device_bytes[""] + block.unowned_bytes - needed_bytes - PROCESS_BYTES
+                cleared = max(cleared, more / (block.calls * max(1, min(rounds) * 5 / 8)))
+        return cleared
 
     @property
     def may_be_ready(self) -> bool:

@@ -113,8 +113,12 @@ def note_samples(
 ) -> None:
     """Note what samples of one of two neighbours, inputs of another draw, and replaced products are
     off by on a set of a timed family with these allowances."""
-    note_errors(pool.sampled_errors, input_set.sampled[1:], norms(allowances))
-    note_errors(pool.effects, input_set.replaced, pool.least_effects(allowances))
+    limits, found = norms(allowances), input_set.effects
+    note_errors(pool.sampled_errors, "input", input_set.sampled[1:], limits)
+    note_errors(pool.sampled_errors, "piece", found.get("pieces", ()), limits)
+    least = pool.least_effects(allowances)
+    note_errors(pool.effects, "input", found.get("replaced", ()), least)
+    note_errors(pool.effects, "piece", found.get("replaced_pieces", ()), least)
     note_products(pool, input_set, allowances)
 
 
@@ -123,11 +127,16 @@ def note_products(
 ) -> None:
     """Note what replaced products are off by on a set of a timed family, or in another state: a
     branch that is nearly off until it is trained has to be there."""
-    note_errors(pool.product_effects, input_set.products, pool.least_effects(allowances))
+    least = pool.least_effects(allowances)
+    note_errors(pool.product_effects, "product", input_set.effects.get("products", ()), least)
+    note_errors(pool.product_effects, "axis", input_set.effects.get("axes", ()), least)
 
 
 def note_errors(
-    noted: dict[int, list[float]], found: Sequence[Sequence[float]], limits: Sequence[float]
+    noted: dict[tuple[str, int], list[float]],
+    kind: str,
+    found: Sequence[Sequence[float]],
+    limits: Sequence[float],
 ) -> None:
     """Note what results are off by on a set of a timed family, with samples of its inputs or with
     others, as multiples of the limits: of several sets the largest; see CasePool.sampled_errors.
@@ -139,7 +148,7 @@ def note_errors(
             error / limit if limit else (math.inf if error else 0.0)
             for error, limit in zip(errors, limits, strict=True)
         ]
-        noted[number] = list(map(max, ratios, noted.get(number, ratios)))
+        noted[kind, number] = list(map(max, ratios, noted.get((kind, number), ratios)))
 
 
 def norms(allowances: Sequence[tolerance.Allowance]) -> list[float]:

@@ -53,7 +53,8 @@ class SetMaker:
         replaced: bool = False,
     ) -> InputSet:
         """Make one set with expected outputs in high precision. seed: to make a set again. sampled,
-        replaced: with the errors of workers.sampled_results, and of workers.replaced_products."""
+        replaced: with what samples change, and with what other draws and lost products do, see
+        InputSet.effects."""
         # the unused pages of a layout, and the rest of one
         between = memory_files.PAGE * (1 + 2 * len(pool.outputs["leaves"]))
         slack = rounding_slack(pool, family)
@@ -92,9 +93,7 @@ class SetMaker:
             second=[t for each in seconds for t in self._place(each.tensors(data["second"]))],
             memory=data["memory"],
             orders=pool.orders,
-            sampled=data["sampled"],
-            replaced=data["replaced"],
-            products=data["products"],
+            effects=data["effects"],
         )
 
     def draw_outputs(self, pool: CasePool, most: int) -> list[list[torch.Tensor]]:

@@ -46,10 +46,10 @@ class Updates:
         if pool.foreseen is None:
             calls = [("dense", secrets.randbits(48)) for _ in range(CHAINS)]
             # several calls: an update may depend on the inputs of the call before
-            chains = [
-                self._values(pool, 0, [one, one, other], ["expected", "framework"])["framework"]
-                for one, other in zip(calls, [*calls[1:], calls[0]], strict=True)
-            ]
+            chains = []
+            for one, other in zip(calls, [*calls[1:], calls[0]], strict=True):
+                left = self._values(pool, 0, [one, one, other], ["expected", "framework"], [3])
+                chains.append(left[3]["framework"])
             pool.foreseen = {
                 name
                 for number, name in enumerate(pool.updated)
@@ -60,22 +60,37 @@ class Updates:
     def after(self, pool: CasePool, state: int, sets: Sequence[InputSet]) -> dict[str, LeftValue]:
         """Return the values as calls on these sets, one after another, leave them that began in a
         state of the parameters. Raises WorkerFailed."""
-        calls = [(each.family, each.seed) for each in sets]
-        ways = self._values(pool, state, calls, list(_WAYS))
-        terms = max(pool.reductions)
-        left = {}
-        for name, precise, rounded, moved in zip(pool.updated, *ways.values(), strict=True):
-            allowance, unsure = tolerance.derive_carried(precise, rounded, moved, terms)
-            left[name] = LeftValue(precise, rounded, allowance, unsure)
-        return left
+        return self.after_each(pool, state, sets, [len(sets)])[0]
+
+    def after_each(
+        self, pool: CasePool, state: int, sets: Sequence[InputSet], counts: Sequence[int]
+    ) -> list[dict[str, LeftValue]]:
+        """Return the same for each of these numbers of calls. Raises WorkerFailed."""
+        calls, terms = [(each.family, each.seed) for each in sets], max(pool.reductions)
+        each_count = self._values(pool, state, calls, list(_WAYS), sorted(set(counts)))
+
+        def values(ways: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, LeftValue]:
+            left = {}
+            for name, precise, rounded, moved in zip(pool.updated, *ways.values(), strict=True):
+                allowance, unsure = tolerance.derive_carried(precise, rounded, moved, terms)
+                left[name] = LeftValue(precise, rounded, allowance, unsure)
+            return left
+
+        return [values(each_count[count]) for count in counts]
 
     def _values(
-        self, pool: CasePool, state: int, calls: Sequence[tuple[str, int]], ways: Sequence[str]
-    ) -> dict[str, list[torch.Tensor]]:
-        """Return the updated tensors in these ways. calls: family and seed of each."""
+        self,
+        pool: CasePool,
+        state: int,
+        calls: Sequence[tuple[str, int]],
+        ways: Sequence[str],
+        counts: Sequence[int],
+    ) -> dict[int, dict[str, list[torch.Tensor]]]:
+        """Return the updated tensors in these ways, by the number of calls. calls: family and seed
+        of each. counts: ascending."""
         before = pool.states.current
         pool.states.current = None  # sets that were drawn since may have updated the reference
-        size = int(pool.describe["state_layout"]["bytes"])
+        size = len(counts) * int(pool.describe["state_layout"]["bytes"])
         fds: list[int] = []
         try:
             self._set_state(pool, state)
@@ -89,9 +104,10 @@ class Updates:
                     seeds=[seed for _, seed in calls],
                     families=[family for family, _ in calls],
                     names=pool.updated,
+                    counts=list(counts),
                 )
             )
-            return {
+            found = {
                 name: buffers.read(fd, layouts[name]) for fd, name in zip(fds, ways, strict=True)
             }
         finally:
@@ -99,6 +115,11 @@ class Updates:
                 os.close(fd)
             if before is not None:
                 self._set_state(pool, before)
+        size = len(pool.updated)
+        return {
+            count: {way: found[way][size * n : size * (n + 1)] for way in ways}
+            for n, count in enumerate(counts)
+        }
 
 
 def is_foreseen(values: Sequence[torch.Tensor], initial: torch.Tensor) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...types import Case, CaseResult, Ceilings, Signal
 from ..device import roofline
+from ..exchange import device_reservoir
 from ..failures import Failure
 from ..figures import statistics
 from ..figures.case_times import CaseTimes
@@ -31,6 +32,9 @@ MERGED = (
     "a call takes longer alone than as one of several, by more than the baseline's does: the "
     "figure is that of a single call"
 )
+# What clearing memory takes, with the launch of a kernel, as a multiple of the least time to write
+# it: 64 MiB saved an attack 18 us a call (H200)
+CLEARING = 2.0
 DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
 Times = Mapping[str, CaseTimes]  # by case
 
@@ -153,18 +157,27 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
 def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
     """Return the time per call that a candidate may have spent where its figure does not show it:
     on a CPU in other calls, or copying outputs beforehand; on a device writing them, or its other
-    memory, before the judge's word. All of the baseline's where nobody knows what was updated."""
+    memory, before the judge's word or while nobody watches. All of the baseline's where nobody
+    knows what was updated."""
     family = context.task.family
     if is_state_open(times):
         return medians(times)[baseline]
-    early_bytes = times.early_bytes(baseline, context.task.pools[case].state_bytes)
-    if not times.may_be_ready and not early_bytes:
+    pools = context.task.pools
+    pool = pools[case]
+    # a process keeps the models of all cases, and some outputs for the judge
+    needed_bytes = sum(each.state_bytes for each in pools.values())
+    needed_bytes += pool.calls * pool.held_bytes + device_reservoir.most_bytes(pool)
+    unseen_bytes = max(
+        times.early_bytes(baseline, pool.state_bytes),
+        CLEARING * times.cleared_bytes(needed_bytes),
+    )
+    if not times.may_be_ready and not unseen_bytes:
         return times.hidden_us(baseline, family.MARGIN, 0.0)
     ceilings = context.machine.ceilings_of(family)
     us_per_byte = 1e6 / min(ceilings.write_bandwidth.values())
     if family.SYNCHRONOUS:  # pages are mapped, or outputs copied
         us_per_byte = 1e6 * 2 / min(ceilings.bandwidth.values()) * _slowdown(context, times, case)
-    return times.hidden_us(baseline, family.MARGIN, us_per_byte) + us_per_byte * early_bytes
+    return times.hidden_us(baseline, family.MARGIN, us_per_byte) + us_per_byte * unseen_bytes
 
 
 def _slowdown(context: StageContext, times: CaseTimes, case: str) -> float:

@@ -31,6 +31,7 @@ from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
 from . import blocks, paired, timed_outputs, timed_state
 from .ahead import Ahead
+from .memory_use import MemoryUse
 from .queued import Queued
 from .runners import Burst, InBursts, OneByOne
 
@@ -141,6 +142,11 @@ class _CaseRounds:
             side.name: Ahead(side.worker, self._task.baseline_worker)
             for side in (watched if pool.one_by_one else ())
         }
+        # a device's memory, for what may have been prepared in it
+        self._memory = {
+            side.name: MemoryUse(self._task, side.worker, candidate=True)
+            for side in (candidates if pool.shared else ())
+        }
         self._names = [*self._by_name, baseline]
         self._most = len(pool.timing) // len(candidates)
         size = (pool.warm_calls + pool.calls) * pool.slot_bytes
@@ -162,8 +168,15 @@ class _CaseRounds:
         with context.lock.hold(context.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
             self._blocks = {
-                name: case_times.Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
-                for name in self._by_name
+                name: case_times.Block(
+                    {},
+                    before,
+                    before,
+                    calls=pool.calls,
+                    warm=pool.warm_calls,
+                    unverified=len(side.storage),
+                )
+                for name, side in self._by_name.items()
             }
             for half in pool.halves:
                 for name, ahead in self._ahead.items():
@@ -194,6 +207,8 @@ class _CaseRounds:
                     with self._blame(name), self._awake(name):
                         state.end(half.state, self._sides.calls_made[name])
             after = task.family.state(pids)
+            for name, memory in self._memory.items():
+                memory.record(self._blocks[name], "", self._by_name[name].slots)
         with context.between_timings():
             self._verify()
             for name, state in self._states.items():
@@ -242,6 +257,8 @@ class _CaseRounds:
                 burst_ns = settled_ns[name] = self._sides.settle(name, self._scratch, turn)
             if name == self._baseline and half is pool.halves[0]:
                 self._most = min(self._most, paired.most_rounds(burst_ns, pool))
+        for memory in self._memory.values():
+            memory.look()
         for name, block in self._blocks.items():
             block.changed_at = len(self._by_name[name].round_us)
         for name, ahead in self._ahead.items():
@@ -264,14 +281,11 @@ class _CaseRounds:
             self._rng.shuffle(order)
             for name in order:
                 state = self._states.get(name) if number == between else None
-                if state is not None:
-                    self._sides.also[name] = state.copies()
-                elif name == self._baseline and number == between and self._states:
-                    self._sides.also[name] = next(iter(self._states.values())).copies()
+                self._copy_state(name, state, looks=number == between)
                 group = self._pick_group(half.groups, name, number + offset)
                 self._note(name, self._time_burst(name, group, turn))
                 if state is not None:
-                    state.look_between(self._sides.calls_made[name])
+                    state.look_between(len(self._sides.calls_made[name]))
             number += 1
         for name, ahead in self._ahead.items():
             at = self._blocks[name].changed_at
@@ -283,11 +297,18 @@ class _CaseRounds:
             for block in self._blocks.values():
                 block.null_ns += nothing
         alone = pool.single_call_groups if half is pool.halves[-1] else []
-        for number in range(len(alone) // len(self._candidates)):
+        calls = len(alone) // len(self._candidates)
+        states = list(self._states.values())
+        look_rounds = states[0].looks_alone(self._rng, calls) if states else ()
+        for number in range(calls):
             self._rng.shuffle(order)
             for name in order:
+                state = self._states.get(name) if number in look_rounds else None
+                self._copy_state(name, state, looks=number in look_rounds)
                 group = self._pick_group(alone, name, number)
                 us = self._time_burst(name, group, turn).inside_ns / 1e3
+                if state is not None:
+                    state.look_between(len(self._sides.calls_made[name]))
                 for side_name, block in self._blocks.items():
                     if name in (side_name, self._baseline):
                         block.alone_us.setdefault("" if name == side_name else name, []).append(us)
@@ -296,6 +317,14 @@ class _CaseRounds:
                 timed_outputs.raise_if_changed(
                     self._case.name, self._sides.outputs_are_intact(side.name)
                 )
+
+    def _copy_state(self, name: str, state: timed_state.TimedState | None, *, looks: bool) -> None:
+        """Let a device copy a candidate's state behind its next burst, and as much behind the
+        baseline's."""
+        if state is not None:
+            self._sides.also[name] = state.copies()
+        elif looks and name == self._baseline and self._states:
+            self._sides.also[name] = next(iter(self._states.values())).copies()
 
     def _pick_group(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """Return the sets of a side in a round. Candidates get different ones, since candidates of

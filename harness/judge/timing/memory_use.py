@@ -17,18 +17,22 @@ TIMES_BASELINE = 2.0  # in addition to the difference between processes of equal
 
 class MemoryUse:
     """The peak memory of a worker from now on. For a device, whose allocators keep freed memory, it
-    is the most of all readings by `look` and `record`."""
+    is the most of all readings by `look` and `record`. candidate: what the driver counts for no
+    process is noted as well, since it may be this one's."""
 
-    def __init__(self, task: OpenTask, worker: Worker) -> None:
-        self._task, self._worker = task, worker
+    def __init__(self, task: OpenTask, worker: Worker, *, candidate: bool) -> None:
+        self._task, self._worker, self._is_candidate = task, worker, candidate
         self._host = PeakMemory(worker.root)
         self._device: int | None = None
+        self._unowned = 0
 
     def look(self) -> None:
         """Read the device memory that it holds now."""
         used_bytes = self._task.family.memory_of(descendants(self._worker.root))
         if used_bytes is not None:
             self._device = max(used_bytes, self._device or 0)
+        if self._is_candidate:
+            self._unowned = max(self._unowned, self._task.family.unowned_bytes())
 
     def record(self, block: Block, side: str, slots: Slots) -> None:
         """Write the peak to the block. slots: this side's output slots, which belong to the
@@ -38,6 +42,8 @@ class MemoryUse:
         self.look()
         if self._device is not None:
             block.device_bytes[side] = self._device
+        if self._is_candidate:
+            block.unowned_bytes = self._unowned
 
     def _lent_bytes(self, slots: Slots) -> int:
         """Return the bytes of the judge's memory files: outputs and inputs of this case and of

@@ -108,7 +108,7 @@ def time_process(
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
-        memory = MemoryUse(task, worker)
+        memory = MemoryUse(task, worker, candidate=True)
         rounds = _Rounds(
             case.name,
             pool,
@@ -148,7 +148,7 @@ def time_process(
         block.after = task.family.state(processes)
         memory.record(block, "", slots)
         for name in names if hot else ():
-            memory = MemoryUse(task, sides.workers[name])
+            memory = MemoryUse(task, sides.workers[name], candidate=not name)
             with _blame(name):
                 block.warm_us[name], waited, deciding = sides.hot(name)
             if name:  # here, since baselines share a process and so their rounds' memory
@@ -193,6 +193,7 @@ class _Rounds:
         places = 1 + max(1, min(most, PENDING_BYTES // size))
         self._storage = sides.slots[""].storage(places, pool.warm_calls + pool.calls)
         self._pending: list[tuple[Any, Group]] = []
+        block.unverified = places - 1
         self._half = pool.halves[0]
         self._on_device = isinstance(sides, Queued)
 
@@ -205,7 +206,8 @@ class _Rounds:
         ahead: Ahead | None,
     ) -> None:
         """Run the rounds of one half. memory: that of the candidate, started before the rounds.
-        state: what it updates, looked at after one of them. ahead: of this half."""
+        state: what it updates, looked at after one of them and after calls alone. ahead: of
+        this half."""
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         self._block.changed_at = len(self._times_us[""])
@@ -247,7 +249,7 @@ class _Rounds:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                 note(self._block, result, pool, half, candidate=not name)
                 if state is not None and number == between and not name:
-                    state.look_between(sides.calls_made[""])
+                    state.look_between(len(sides.calls_made[""]))
             number += 1
             if number == 1 < rounds:
                 # not by the turns in which its heap settled alone, which nobody bills: who burns
@@ -268,12 +270,19 @@ class _Rounds:
         for _ in range(min(rounds, sides.NULL_TURNS)):
             with _blame(self._baseline):
                 self._block.null_ns += sides.time_empty_calls(turn)
-        for group in pool.single_call_groups if half is pool.halves[-1] else ():
+        alone = pool.single_call_groups if half is pool.halves[-1] else []
+        look_rounds = state.looks_alone(self._rng, len(alone)) if state is not None else ()
+        for number, group in enumerate(alone):
             self._rng.shuffle(names)
+            looks = state is not None and number in look_rounds
+            if state is not None and looks:
+                sides.also.update(dict.fromkeys(names, state.copies()))
             for name in names:
                 self._block.alone_us.setdefault(name, []).append(
                     self._run_burst(name, group, turn).inside_ns / 1e3
                 )
+                if state is not None and looks and not name:
+                    state.look_between(len(sides.calls_made[""]))
         self._require_intact(self._sides.outputs_are_intact(""))
 
     def _limit_rounds(self, burst_ns: float) -> None:

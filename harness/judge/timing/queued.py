@@ -25,6 +25,10 @@ SETTLING_S, QUEUEING_S = 1.0, 0.05
 # notices the end of a burst that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
 LEAST_BESIDE_NS = 50_000  # in a burst: what a baseline's witness sees by chance is less
+CHANGES_INPUTS = (
+    "it changed inputs of timed calls, or its outputs lie in their memory. Write results to memory "
+    "of its own"
+)
 LEAST_NS = 500  # least time of a call: no device starts consecutive kernels faster
 APPEARING_NS = 100_000  # generous scatter of the time that inputs take to appear
 
@@ -78,6 +82,8 @@ class Queued(Sides):
                 slots.reorder()
                 reservoir.draw(slots, result.places, self.pool.calls)
                 reservoir.change(result.places, [self.warm_set] * self.pool.calls)
+                if name in self._seconds_taken and not slots.inputs_are_intact():
+                    raise Interfered(CHANGES_INPUTS)
                 queued_s = 1e-9 * result.worker_result.queued_ns if result.ready else 0.0
                 # the worker's own report, which may be anything
                 self._patience[name] = min(SETTLING_S, max(QUEUEING_S, 5 * queued_s))
@@ -119,6 +125,8 @@ class Queued(Sides):
             reservoir.look(result.places)
             reservoir.draw(slots, result.places, len(sets))
             reservoir.change(result.places, sets)
+            if is_candidate and not slots.inputs_are_intact():  # with all outputs changed, too
+                raise Interfered(CHANGES_INPUTS)
             if is_candidate:  # its streams may have waited for such a change
                 witness.start()
                 witness.finish(late=True)

@@ -1,18 +1,19 @@
 """Checks what timed calls leave in the parameters and buffers that the reference's forward updates.
 
-The values are read from the memory of the stopped process, after a round that is drawn and after
-the last call, so that it can neither bring them up to date when it is asked nor do so for several
-turns at once. On a device that shares its memory they are copied behind the outputs of the drawn
-round, before the clock stops. A tensor that is not where it lay before the calls is taken from the
-process's own report: it was assigned anew, it is not contiguous, or the judge cannot read its
-device memory. What is known only from there makes no candidate faster, and neither does what lies
-in the memory of another tensor or in pages of a file, what the reference updates alike for all
-inputs, or where it makes more of roundings than errors.
+The values are read from the memory of the stopped process, after a round that is drawn, after two
+calls alone on a device, and after the last call, so that it can neither bring them up to date when
+it is asked nor do so for several turns at once. On a device that shares its memory they are copied
+behind the outputs of the drawn round, before the clock stops. A tensor that is not where it lay
+before the calls is taken from the process's own report: it was assigned anew, it is not contiguous,
+or the judge cannot read its device memory. What is known only from there makes no candidate faster,
+and neither does what lies in the memory of another tensor or in pages of a file, what the reference
+updates alike for all inputs, or where it makes more of roundings than errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from ..correctness import oracle
 from ..correctness.distance import same_bits
 from ..exchange import device_copies, ready_memory
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import InputSet
+from ..exchange.input_sets import InputSet, LeftValue
 from ..exchange.process_bill import calling_process
 from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
@@ -31,6 +32,8 @@ from .timed_outputs import WrongWhenTimed
 if TYPE_CHECKING:
     import torch
 
+
+LOOKS_ALONE, MOST_LOOKED_AT = 2, 256 << 20  # bytes
 
 UNREAD = (
     "the reference's forward updates parameters or buffers, and those of the candidate are new "
@@ -60,11 +63,12 @@ def why_open(pool: CasePool) -> str:
 
 @dataclass
 class _Left:
-    """What the calls of one half left. state: the seed of the parameters that they began with."""
+    """What the calls of one half left. state: the seed of the parameters that they began with.
+    values: those after so many of the calls."""
 
     state: int
     calls: list[InputSet]
-    values: dict[str, torch.Tensor]
+    values: list[tuple[int, dict[str, torch.Tensor]]]
 
 
 class TimedState:
@@ -77,7 +81,8 @@ class TimedState:
         self._places: dict[str, int] = {}
         self._fixed: set[str] = set()  # what a call left in its place
         self._seen: dict[str, torch.Tensor] = {}
-        self._between: tuple[dict[str, torch.Tensor], list[InputSet]] = {}, []
+        # after some calls, what lay still in its place
+        self._between: list[tuple[int, dict[str, torch.Tensor]]] = []
         self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._left: list[_Left] = []
         self.open: set[str] = set()
@@ -94,7 +99,15 @@ class TimedState:
         self._fixed = fixed - self._overlapping()
         if not self._pool.shared:
             self._fixed -= self._elsewhere_too()
-        self._between = {}, []
+        self._between = []
+
+    def looks_alone(self, rng: random.Random, calls: int) -> Sequence[int]:
+        """Draw the calls alone on a device, of so many, after which to look as well: who updates
+        state for several of them at once has most of them quick. None of large state, of which the
+        reference would have to keep a copy for each look."""
+        small = sum(value.nbytes for value in self._like.values()) <= MOST_LOOKED_AT
+        count = min(LOOKS_ALONE, calls - 1) if small else 0
+        return rng.sample(range(calls - 1), count) if count > 0 else ()
 
     def copies(self) -> device_copies.Copies:
         """Return the copies of the tensors to make behind the outputs of a burst on a device. They
@@ -107,9 +120,9 @@ class TimedState:
         )
         return device_copies.group_copies(list(self._targets.values()))
 
-    def look_between(self, calls: list[InputSet]) -> None:
-        """Read what lies still in its place after a burst, while the process is stopped. calls:
-        those of this half so far."""
+    def look_between(self, calls_made: int) -> None:
+        """Read what lies still in its place after a burst, while the process is stopped.
+        calls_made: in this half so far."""
         self._fixed -= self._elsewhere_too()
         if self._pool.shared:
             values = {
@@ -118,7 +131,7 @@ class TimedState:
             }
         else:
             values = self._read(self._fixed)
-        self._between = values, list(calls)
+        self._between.append((calls_made, values))
 
     def look(self) -> None:
         """Read the tensors after the last call, while the process is stopped."""
@@ -178,45 +191,55 @@ class TimedState:
         places = self._find()
         still = {name for name, place in self._places.items() if places.get(name) == place}
         values |= {name: value for name, value in self._seen.items() if name in still}
-        self._left.append(_Left(state, calls, values))
-        between, calls_before = self._between
-        if between := {name: value for name, value in between.items() if name in still}:
-            self._left.append(_Left(state, calls_before, between))
+        looks = [
+            (calls_made, {name: value for name, value in found.items() if name in still})
+            for calls_made, found in self._between
+        ]
+        self._left.append(_Left(state, calls, [*looks, (len(calls), values)]))
         if self._pool.one_by_one or self._pool.shared:
-            read = still & self._fixed & set(self._seen) & set(self._between[0])
+            between = [set(found) for _, found in self._between]
+            read = (still & self._fixed & set(self._seen)).intersection(*between or [set()])
             self.open |= set(self._like) - read
 
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
         self.open |= self._drawer.updates.foreseen(self._pool, self._like)
         for left in self._left:
-            expected = self._drawer.updates.after(self._pool, left.state, left.calls)
-            for name, reference in expected.items():
-                if name not in left.values:
-                    continue
-                value, framework = left.values[name], reference.framework
-                # an overflow in one call stays, and another right order of operations has none
-                lost = ~(_is_finite(framework) & _is_finite(reference.expected))
-                lost &= _is_finite(self._like[name])  # others, of a mask, say, are compared
-                if reference.unsure or bool(lost.any()):
-                    self.open.add(name)
-                    self._pool.unsure.add(name)
-                finding = oracle.compare(
-                    _zeroed(value, lost),
-                    _zeroed(reference.expected, lost),
-                    reference.allowance,
-                    _zeroed(framework, lost),
-                )
-                if finding.signal is not None:
-                    unchanged = same_bits(left.values[name], self._like[name])
-                    here = "it is left unchanged" if unchanged else finding.detail
-                    text = f"the reference updates {name} in each call, but here {here}"
-                    raise WrongWhenTimed(
-                        self._pool.name,
-                        replace(finding, signal="wrong.state", detail=text),
-                        "the state after the timed calls is wrong",
-                    )
+            counts = [count for count, _ in left.values]
+            each = self._drawer.updates.after_each(self._pool, left.state, left.calls, counts)
+            for (_, values), expected in zip(left.values, each, strict=True):
+                self._compare(values, expected)
         self._left.clear()
+
+    def _compare(
+        self, values: Mapping[str, torch.Tensor], expected: Mapping[str, LeftValue]
+    ) -> None:
+        """Compare what some calls left. Raises WrongWhenTimed."""
+        for name, reference in expected.items():
+            if name not in values:
+                continue
+            value, framework = values[name], reference.framework
+            # an overflow in one call stays, and another right order of operations has none
+            lost = ~(_is_finite(framework) & _is_finite(reference.expected))
+            lost &= _is_finite(self._like[name])  # others, of a mask, say, are compared
+            if reference.unsure or bool(lost.any()):
+                self.open.add(name)
+                self._pool.unsure.add(name)
+            finding = oracle.compare(
+                _zeroed(value, lost),
+                _zeroed(reference.expected, lost),
+                reference.allowance,
+                _zeroed(framework, lost),
+            )
+            if finding.signal is not None:
+                unchanged = same_bits(value, self._like[name])
+                here = "it is left unchanged" if unchanged else finding.detail
+                text = f"the reference updates {name} in each call, but here {here}"
+                raise WrongWhenTimed(
+                    self._pool.name,
+                    replace(finding, signal="wrong.state", detail=text),
+                    "the state after the timed calls is wrong",
+                )
 
 
 def _is_finite(tensor: torch.Tensor) -> torch.Tensor:

@@ -197,6 +197,25 @@ def test_processes_of_equal_kernels_write_nothing_early() -> None:
     assert times([1.0] * ROUNDS).early_bytes("eager", 0) == 0.0
 
 
+def test_all_that_a_process_holds_may_be_cleared_before_the_rounds() -> None:
+    gib = 1 << 30
+    held = holding(5 * gib, 5 * gib)
+    for block in held.blocks:
+        block.inner_ns, block.changed_at = [1.0] * ROUNDS, ROUNDS // 4
+    # spread over the calls of the shorter half that a median needs
+    calls = 10 * (ROUNDS // 4) * 5 / 8
+    assert held.cleared_bytes(gib) == pytest.approx(3 * gib / calls)
+    assert held.cleared_bytes(5 * gib) == 0.0
+    for block in held.blocks:
+        block.unowned_bytes = gib
+    assert held.cleared_bytes(gib) == pytest.approx(4 * gib / calls)
+    assert held.early_bytes("eager", 0) == pytest.approx((gib - (64 << 20)) / 10)
+    for block in held.blocks:
+        block.unverified = 1
+    assert held.cleared_bytes(gib) == pytest.approx(4 * gib / 10)
+    assert times([1.0] * ROUNDS).cleared_bytes(0) == 0.0
+
+
 @pytest.mark.parametrize(("ready_rounds", "ready_bytes"), [(0, 0.0), (8, 0.0), (9, 4.0), (24, 4.0)])
 def test_outputs_that_were_ready_in_three_of_eight_rounds_count(
     ready_rounds: int, ready_bytes: float

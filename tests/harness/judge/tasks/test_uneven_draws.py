@@ -94,23 +94,25 @@ def test_a_sample_is_noticed_later_only_if_it_is_far_off_in_one_family() -> None
     open_one = replace(allowance, rule="open")
     assert pool.sampled_alike == []  # none was tried
     input_families.note_errors(
-        pool.sampled_errors, [[0.2, 0.03, 0.0], []], input_families.norms([allowance] * 3)
+        pool.sampled_errors, "input", [[0.2, 0.03, 0.0], []], input_families.norms([allowance] * 3)
     )
     assert pool.sampled_alike == [1]
     input_families.note_errors(
         pool.sampled_errors,
+        "input",
         [[0.0, 0.2, 0.0]],
         input_families.norms([allowance, open_one, allowance]),
     )
     assert pool.sampled_alike == [1]
     input_families.note_errors(
         pool.sampled_errors,
+        "input",
         [[0.0, 0.05, 0.0], [0.1, 0.0, 0.0]],
         input_families.norms([allowance] * 3),
     )
     assert pool.sampled_alike == []  # the second sample reads all that this output needs
     input_families.note_errors(
-        pool.sampled_errors, [[0.0, 0.0, 0.0]] * 3, input_families.norms([allowance] * 3)
+        pool.sampled_errors, "input", [[0.0, 0.0, 0.0]] * 3, input_families.norms([allowance] * 3)
     )
     assert pool.sampled_alike == []
 
@@ -134,9 +136,11 @@ def test_little_to_be_seen_of_an_input_is_noticed(dtype: str, enough: float) -> 
     assert least == [pytest.approx(2.5e-4 if dtype == "float32" else 0.015, rel=0.1), math.inf]
     assert pool.least_effects([replace(allowance, rule="equal")] * 2) == [0, 0]
     assert pool.hardly_read == []
-    input_families.note_errors(pool.effects, [[0.0, 1.4], [limit, 0.9]], [least[0]] * 2)
+    input_families.note_errors(pool.effects, "input", [[0.0, 1.4], [limit, 0.9]], [least[0]] * 2)
     assert pool.hardly_read == [0]
-    input_families.note_errors(pool.effects, [[0.0, 0.0], [1.3 * least[0], 0.0]], [least[0]] * 2)
+    input_families.note_errors(
+        pool.effects, "input", [[0.0, 0.0], [1.3 * least[0], 0.0]], [least[0]] * 2
+    )
     assert pool.hardly_read == []
 
 

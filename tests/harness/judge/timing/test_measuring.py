@@ -87,7 +87,12 @@ class Bench:
             task=SimpleNamespace(
                 pools=defaultdict(
                     lambda: SimpleNamespace(
-                        predictable=[], sampled_alike=[], hardly_read=[], state_bytes=0
+                        predictable=[],
+                        sampled_alike=[],
+                        hardly_read=[],
+                        state_bytes=0,
+                        calls=1,
+                        held_bytes=0,
                     )
                 ),
                 family=cpu,

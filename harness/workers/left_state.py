@@ -1,0 +1,128 @@
+"""Computes what calls of the reference leave in the parameters and buffers that its forward
+updates."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ..wire import dtypes
+from ..wire.layouts import plan_layout
+from ..wire.nesting import tensors_of
+from . import high_precision, model_calls, modules, placement, second_results
+from .live_task import LiveCase, LiveTask
+from .set_drawing import SetOrder, Write, draw_inputs
+from .task_file import TaskProblem
+
+KEPT_BYTES = 256 << 20  # of drawn inputs, which each way of computing needs again
+SIXTEEN_BITS = 2.0**-8  # the roundoff of bfloat16: state of 8 bits is not moved
+
+
+def write_left(
+    task: LiveTask,
+    write: Sequence[Write],
+    orders: Sequence[SetOrder],
+    names: Sequence[str],
+    counts: Sequence[int],
+) -> dict[str, Any]:
+    """Call the reference on the inputs of these sets, from its present state, and write the values
+    of these parameters and buffers after each of `counts` calls, ascending: in high precision, in
+    the framework's own dtype and, with a third descriptor, in high precision from numbers that are
+    moved by roundings, see _Moved. Returns the layouts, in which the values after fewer calls come
+    first."""
+    case = task.cases[orders[0].case]
+    present = modules.state(case.model, case.initial_state)
+    start = [present[name].detach().clone() for name in case.initial_state]
+    inputs = _Inputs(task, case, orders[: counts[-1]])
+
+    def left_by(model: Any, moved: _Moved | None = None) -> list[Any]:
+        case.set_state(start)  # again: both may be the same model
+        call = model_calls.forward(model, case.upstream)
+        doubled = case.doubled and model is case.precise
+        left: list[Any] = []
+        for number, (order, given) in enumerate(inputs):
+            values = high_precision.to_double(given) if doubled else given
+            if moved is not None:
+                values = moved.before_call(values, order.seed + 4, number)
+            task.attempt(partial(call, values))
+            if number + 1 in counts:
+                state = modules.state(model, case.initial_state)
+                # copies: the next calls update the same tensors
+                left += [state[name].detach().cpu().contiguous().clone() for name in names]
+        return left
+
+    with task.all_threads():
+        ways = [left_by(case.precise), left_by(case.model)]
+        if len(write) > len(ways):
+            ways.append(ways[0])
+            if case.doubled:
+                # moved numbers may leave a domain: probabilities above one
+                with contextlib.suppress(TaskProblem):
+                    ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
+        case.set_state(start)
+    layouts = [plan_layout(left) for left in ways]
+    for put, layout, left in zip(write, layouts, ways, strict=True):
+        put(layout, left)
+    return dict(zip(("expected", "framework", "moved"), layouts, strict=False))
+
+
+class _Inputs:
+    """The inputs of calls, in order, as often as they are asked for; drawn again where keeping all
+    would take too much memory."""
+
+    def __init__(self, task: LiveTask, case: LiveCase, orders: Sequence[SetOrder]) -> None:
+        self._task, self._case, self._orders = task, case, orders
+        self._kept: dict[SetOrder, Any] = {}
+        self._kept_bytes = 0
+
+    def __iter__(self) -> Iterator[tuple[SetOrder, Any]]:
+        for order in self._orders:
+            yield order, self._of(order)
+
+    def _of(self, order: SetOrder) -> Any:
+        if order in self._kept:
+            return self._kept[order]
+        inputs = placement.move(draw_inputs(self._task, self._case, order), self._task.device)
+        size = sum(each.nbytes for each in tensors_of(inputs))
+        if self._kept_bytes + size <= KEPT_BYTES:
+            self._kept[order] = inputs
+            self._kept_bytes += size
+        return inputs
+
+
+class _Moved:
+    """Moves what the reference in double precision reads, to show what its updates make of rounding
+    errors: what it updates, by a rounding of its dtype before each call; inputs and parameters,
+    which are terms of sums, by one of single precision, in which sums are computed at least."""
+
+    def __init__(
+        self, task: LiveTask, case: LiveCase, present: Mapping[str, Any], updated: Sequence[str]
+    ) -> None:
+        self._case = case
+        # an error of a device outlives the call that it ends
+        self._moves_inputs = placement.is_host(task.device)
+        roundoffs = {
+            name: dtypes.ROUNDOFF.get(dtypes.name_of(present[name].dtype)) for name in updated
+        }
+        self._updated = {name: by for name, by in roundoffs.items() if by and by <= SIXTEEN_BITS}
+        others = [name for name in case.initial_state if name not in updated]
+        self._others: dict[str, float] = dict.fromkeys(others, dtypes.ROUNDOFF["float32"])
+
+    def before_call(self, inputs: Any, seed: int, number: int) -> Any:
+        """Move the state, and return moved inputs. number: of the call."""
+        self._move({**self._others, **self._updated}, seed + 1 + number)
+        self._others = {}  # parameters stay as they are now
+        if not self._moves_inputs:
+            return inputs
+        return second_results.moved_apart(inputs, dtypes.ROUNDOFF["float32"], seed)
+
+    def _move(self, amounts: Mapping[str, float], seed: int) -> None:
+        import torch
+
+        state = modules.state(self._case.precise, self._case.initial_state)
+        with torch.no_grad():
+            for place, (name, by) in enumerate(amounts.items()):
+                moved = second_results.moved_apart(state[name], by, seed + 1000 * place)
+                state[name].copy_(moved)
