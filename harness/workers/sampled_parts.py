@@ -20,9 +20,10 @@ from ..wire import dtypes
 from ..wire.nesting import replace_tensors, tensors_of
 from . import sampled_results
 from .replaced_products import ATTENTION
-from .sampled_results import FEW, MOST_ALONE, NO_EFFECT, SHARE
+from .sampled_results import FEW, MOST_ALONE, NO_EFFECT
 
-WHOLE = 15 / 16  # of an input; a larger piece is seen with the input itself
+LEAST_SHARE = 1 / 8  # of all inputs: to leave out half of a smaller piece saves little
+WHOLE = 15 / 16  # of an input: a larger piece is seen with the input itself
 MOST_BYTES = 1 << 29  # of the inputs whose pieces are sampled: two more draws are kept
 SECONDS = 5.0  # for the calls of a set with pieces, and again for those with axes
 _COPYING = frozenset(["index", "index_select", "gather", "take", "masked_select"])
@@ -102,9 +103,12 @@ _Piece = tuple[int, int]  # the number of an operator, and of a tensor that it r
 
 
 def _pieces(call: _Call, precise: Any) -> list[_Piece]:
-    """Return the pieces that call(precise) takes out of its inputs, the largest first."""
-    inputs = {t.untyped_storage().data_ptr(): t.numel() for t in tensors_of(precise)}
-    least = max(FEW, SHARE * sum(inputs.values()))
+    """Return the pieces that call(precise) takes out of its inputs, or of what has as many elements
+    and is computed from one (a cast, a normalization), the largest first."""
+    given_tensors = tensors_of(precise)
+    inputs = {t.untyped_storage().data_ptr(): t.numel() for t in given_tensors}
+    least = max(FEW, LEAST_SHARE * sum(inputs.values()))
+    kept: list[Any] = []  # so that no other tensor gets its memory
     sizes: dict[_Piece, int] = {}
     seen: set[tuple[Any, ...]] = set()
 
@@ -114,6 +118,10 @@ def _pieces(call: _Call, precise: Any) -> list[_Piece]:
         if whole is None:
             return
         for place, tensor in enumerate(tensors_of(result)):
+            if tensor.numel() == whole and dtypes.rounds(tensor.dtype):
+                kept.append(tensor)
+                inputs[tensor.untyped_storage().data_ptr()] = whole
+                continue
             view = tensor.untyped_storage().data_ptr() in inputs
             where = (tensor.data_ptr(), tensor.shape, tensor.stride()) if view else (number, place)
             if not (view or name in _COPYING) or not dtypes.rounds(tensor.dtype):

@@ -47,18 +47,21 @@ class NodeComparison:
 def compare(node: Node, other: Node) -> NodeComparison:
     """Compare `node` with `other` by their measurements.
 
-    If they were timed in the same rounds, that verdict holds. A node without an interval counts as
-    exact, so that only the margin decides. A node proved correct is improved against one that is
-    not, whatever the speed.
+    If they were timed in the same rounds, that verdict holds, unless their own figures contradict
+    it. A node without an interval counts as exact, so that only the margin decides. A node proved
+    correct is improved against one that is not, whatever the speed.
     """
     proved = _proved(node, other)
     if node.score <= 0 or other.score <= 0:
         return NodeComparison(proved or "inconclusive")
+    value, bounds = node.score / other.score, _bounds(node, other)
     met = meeting(node, other)
     if met is not None and met.ratio is not None and met.interval is not None:
+        if apart(met.interval, bounds):
+            # one of them may be slow only where it is compared
+            return NodeComparison(proved or "inconclusive", value)
         change = _SAID[met.verdict] if met.verdict else _change(node, other, met.interval)
         return NodeComparison(proved or change, met.ratio, met.interval)
-    value, bounds = node.score / other.score, _bounds(node, other)
     known = node.interval is not None and other.interval is not None
     return NodeComparison(proved or _change(node, other, bounds), value, bounds if known else None)
 

@@ -133,6 +133,15 @@ def test_what_the_same_rounds_say_counts() -> None:
     assert progress([first, second]) == (first, second)
 
 
+def test_a_meeting_that_both_figures_contradict_decides_nothing() -> None:
+    """Such as one in which a kernel was slow that is not when it is timed by itself."""
+    first = node(1, 1.5, interval=(1.4, 1.6))
+    second = node(2, 1.52, 1, interval=(1.4, 1.6), met=Meeting("n1", "faster", 2.8, (2.5, 3.1)))
+    assert compare(second, first) == NodeComparison("inconclusive", 1.52 / 1.5)
+    assert compare(first, second) == NodeComparison("inconclusive", 1.5 / 1.52)
+    assert progress([first, second]) == (first,)
+
+
 def test_settings_that_nobody_wrote_are_no_stall():
     first = node(1, 1.5)
     tried = [node(n, 1.4, 1, author=PARAMETER_SEARCH) for n in range(2, 30)]

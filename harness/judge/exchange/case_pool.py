@@ -30,6 +30,7 @@ NOTICED, NOTICED_LATER = 1.5, 4.0
 # In single precision an input that changes an output by no more than this multiple of the floor may
 # be read in 16 bits: products in bfloat16 were 2.4 % off in a step of Muon, and passed.
 READ_IN_FULL = 64.0
+COMBINED = 2  # elements of one input for each of an output, from which the output combines some
 REPLACED_BYTES = 1 << 30  # the most inputs of a case of which another draw is compared
 
 
@@ -202,13 +203,15 @@ class CasePool:
 
     @property
     def combining(self) -> list[int]:
-        """The outputs with so few elements that a sample of the inputs may pass for all."""
+        """The outputs with so few elements that a sample of the inputs, or of one, may pass for
+        all."""
         inputs = [leaf for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
-        elements = sum(_count(leaf["shape"]) for leaf in inputs)
+        sizes = [_count(leaf["shape"]) for leaf in inputs]
+        most = max(max(sizes, default=0) / COMBINED, sum(sizes) / sampled_results.NEIGHBOURS)
         return [
             number
             for number, leaf in enumerate(self.outputs["leaves"])
-            if _count(leaf["shape"]) * sampled_results.NEIGHBOURS <= elements
+            if _count(leaf["shape"]) <= most
         ]
 
     @property

@@ -267,6 +267,7 @@ class _CaseRounds:
                 ahead.settled(counts[name], counts[self._baseline])
         rounds, number = paired.rounds_of(half, pool, self._most), 0
         offset, between = self._rng.randrange(rounds), 0 if rounds == 1 else -1
+        cuts: dict[str, dict[int, int]] = {}
         while number < rounds:
             if number == 1:
                 # not by the turns in which heaps settled alone, as in `paired`
@@ -278,8 +279,13 @@ class _CaseRounds:
                     self._most = min(self._most, paired.most_rounds(slowest_ns, pool))
                 rounds = max(2, paired.rounds_of(half, pool, self._most))
                 between = self._rng.randrange(1, rounds)
+                cuts = {name: s.draw_cuts(self._rng, rounds) for name, s in self._states.items()}
             self._rng.shuffle(order)
             for name in order:
+                if calls := cuts.get(name, {}).get(number):
+                    with self._blame(name):
+                        self._sides.cut_turn(name, calls, self._scratch, turn)
+                        self._states[name].look_between(len(self._sides.calls_made[name]))
                 state = self._states.get(name) if number == between else None
                 self._copy_state(name, state, looks=number == between)
                 group = self._pick_group(half.groups, name, number + offset)

@@ -226,8 +226,12 @@ class _Rounds:
         rounds = rounds_of(half, pool, self._most)
         offset, number = self._rng.randrange(rounds), 0
         look_rounds: Sequence[int] = ()
-        between = 0 if rounds == 1 else -1
+        between, cuts = 0 if rounds == 1 else -1, dict[int, int]()
         while number < rounds:
+            if state is not None and number in cuts:
+                with _blame(""):
+                    sides.cut_turn("", cuts[number], self._storage[0], turn)
+                    state.look_between(len(sides.calls_made[""]))
             self._rng.shuffle(names)
             # while its calls are queued: they may release again what they use
             sides.watch = memory.look if number in look_rounds else None
@@ -258,6 +262,7 @@ class _Rounds:
                 self._limit_rounds(min(first_ns, settled_ns))
                 rounds = max(2, rounds_of(half, pool, self._most))
                 between = self._rng.randrange(1, rounds)
+                cuts = state.draw_cuts(self._rng, rounds) if state is not None else {}
                 if self._on_device:
                     look_rounds = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
         sides.watch = None

@@ -1,13 +1,14 @@
 """Checks what timed calls leave in the parameters and buffers that the reference's forward updates.
 
 The values are read from the memory of the stopped process, after a round that is drawn, after two
-calls alone on a device, and after the last call, so that it can neither bring them up to date when
-it is asked nor do so for several turns at once. On a device that shares its memory they are copied
-behind the outputs of the drawn round, before the clock stops. A tensor that is not where it lay
-before the calls is taken from the process's own report: it was assigned anew, it is not contiguous,
-or the judge cannot read its device memory. What is known only from there makes no candidate faster,
-and neither does what lies in the memory of another tensor or in pages of a file, what the reference
-updates alike for all inputs, or where it makes more of roundings than errors.
+turns that end early (on a CPU) or two calls alone (on a device), and after the last call, so that
+it can neither bring them up to date when it is asked nor do so for several turns at once. On a
+device that shares its memory they are copied behind the outputs of the drawn round, before the
+clock stops. A tensor that is not where it lay before the calls is taken from the process's own
+report: it was assigned anew, it is not contiguous, or the judge cannot read its device memory. What
+is known only from there makes no candidate faster, and neither does what lies in the memory of
+another tensor or in pages of a file, what the reference updates alike for all inputs, or where it
+makes more of roundings than errors.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 
 LOOKS_ALONE, MOST_LOOKED_AT = 2, 256 << 20  # bytes
+CUT_TURNS = 2  # of each half
 
 UNREAD = (
     "the reference's forward updates parameters or buffers, and those of the candidate are new "
@@ -108,6 +110,16 @@ class TimedState:
         small = sum(value.nbytes for value in self._like.values()) <= MOST_LOOKED_AT
         count = min(LOOKS_ALONE, calls - 1) if small else 0
         return rng.sample(range(calls - 1), count) if count > 0 else ()
+
+    def draw_cuts(self, rng: random.Random, rounds: int) -> dict[int, int]:
+        """Draw the rounds before which to look after a turn that ends early, with its number of
+        calls: who updates state for all calls of a turn at once has it right after whole turns. Not
+        before the first round, nor on a device, whose calls alone show it."""
+        turn_calls = self._pool.warm_calls + self._pool.calls
+        if not self._pool.one_by_one or turn_calls < 2:
+            return {}
+        chosen = rng.sample(range(1, rounds), min(CUT_TURNS, rounds - 1)) if rounds > 1 else []
+        return {number: rng.randrange(1, turn_calls) for number in chosen}
 
     def copies(self) -> device_copies.Copies:
         """Return the copies of the tensors to make behind the outputs of a burst on a device. They
