@@ -4,6 +4,7 @@ updates."""
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -76,6 +77,8 @@ class _Inputs:
         self._task, self._case, self._orders = task, case, orders
         self._kept: dict[SetOrder, Any] = {}
         self._kept_bytes = 0
+        counts = Counter(orders)
+        self._repeated = {order for order, count in counts.items() if count > 1}
 
     def __iter__(self) -> Iterator[tuple[SetOrder, Any]]:
         for order in self._orders:
@@ -86,7 +89,8 @@ class _Inputs:
             return self._kept[order]
         inputs = placement.move(draw_inputs(self._task, self._case, order), self._task.device)
         size = sum(each.nbytes for each in tensors_of(inputs))
-        if self._kept_bytes + size <= KEPT_BYTES:
+        # a few sets are used again and again, whatever their size
+        if self._kept_bytes + size <= KEPT_BYTES or order in self._repeated:
             self._kept[order] = inputs
             self._kept_bytes += size
         return inputs

@@ -108,7 +108,7 @@ def _pieces(call: _Call, precise: Any) -> list[_Piece]:
     given_tensors = tensors_of(precise)
     inputs = {t.untyped_storage().data_ptr(): t.numel() for t in given_tensors}
     least = max(FEW, LEAST_SHARE * sum(inputs.values()))
-    kept: list[Any] = []  # so that no other tensor gets its memory
+    kept: list[Any] = []  # so that no other tensor gets their memory
     sizes: dict[_Piece, int] = {}
     seen: set[tuple[Any, ...]] = set()
 
@@ -119,6 +119,8 @@ def _pieces(call: _Call, precise: Any) -> list[_Piece]:
             return
         for place, tensor in enumerate(tensors_of(result)):
             if tensor.numel() == whole and dtypes.rounds(tensor.dtype):
+                if sum(t.nbytes for t in kept) + tensor.nbytes > MOST_BYTES:
+                    continue
                 kept.append(tensor)
                 inputs[tensor.untyped_storage().data_ptr()] = whole
                 continue

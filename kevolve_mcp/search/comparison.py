@@ -7,7 +7,6 @@ sum of squares).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +14,7 @@ from typing import Literal
 from harness.types import Verdict
 
 from .node import Meeting, Node
-from .ranking import apart
+from .ranking import apart, bounds, contradicts
 from .tree import ROOT, Tree
 
 Change = Literal["improved", "regressed", "equivalent", "inconclusive"]
@@ -47,23 +46,22 @@ class NodeComparison:
 def compare(node: Node, other: Node) -> NodeComparison:
     """Compare `node` with `other` by their measurements.
 
-    If they were timed in the same rounds, that verdict holds, unless their own figures contradict
-    it. A node without an interval counts as exact, so that only the margin decides. A node proved
-    correct is improved against one that is not, whatever the speed.
+    If they were timed in the same rounds, that verdict holds (see `meeting`). A node without an
+    interval counts as exact, so that only the margin decides. A node proved correct is improved
+    against one that is not, whatever the speed.
     """
     proved = _proved(node, other)
     if node.score <= 0 or other.score <= 0:
         return NodeComparison(proved or "inconclusive")
-    value, bounds = node.score / other.score, _bounds(node, other)
     met = meeting(node, other)
     if met is not None and met.ratio is not None and met.interval is not None:
-        if apart(met.interval, bounds):
-            # one of them may be slow only where it is compared
-            return NodeComparison(proved or "inconclusive", value)
         change = _SAID[met.verdict] if met.verdict else _change(node, other, met.interval)
         return NodeComparison(proved or change, met.ratio, met.interval)
+    value, between = node.score / other.score, bounds(node, other)
     known = node.interval is not None and other.interval is not None
-    return NodeComparison(proved or _change(node, other, bounds), value, bounds if known else None)
+    return NodeComparison(
+        proved or _change(node, other, between), value, between if known else None
+    )
 
 
 def _proved(node: Node, other: Node) -> Change | None:
@@ -86,33 +84,20 @@ def _change(node: Node, other: Node, between: tuple[float, float]) -> Change:
 
 def meeting(node: Node, other: Node) -> Meeting | None:
     """Return the result of `node` against `other` in the same rounds, whichever came later; None
-    where there is none, or where their intervals have separated since."""
+    where there is none, where their intervals have separated since, or where their figures
+    contradict it."""
     if apart(node.span, other.span):
         return None
     if node.met is not None and node.met.other == other.id and node.met.interval is not None:
-        return node.met
+        return None if contradicts(node, other, node.met.interval) else node.met
     met = other.met
     if met is None or met.other != node.id or met.ratio is None or met.interval is None:
+        return None
+    if contradicts(other, node, met.interval):
         return None
     turned: dict[str, Verdict] = {"faster": "slower", "slower": "faster"}
     verdict = turned.get(met.verdict or "", met.verdict)
     return Meeting(other.id, verdict, 1 / met.ratio, (1 / met.interval[1], 1 / met.interval[0]))
-
-
-def _bounds(node: Node, other: Node) -> tuple[float, float]:
-    """The interval of the ratio of two nodes that have an F; without intervals both ends are the
-    ratio."""
-    value = node.score / other.score
-    down = math.hypot(_half(node, 0), _half(other, 1))
-    up = math.hypot(_half(node, 1), _half(other, 0))
-    return value * math.exp(-down), value * math.exp(up)
-
-
-def _half(node: Node, side: Literal[0, 1]) -> float:
-    """The distance between F and one end of its interval on the log scale, 0 where unknown."""
-    if node.interval is None or node.interval[side] <= 0:
-        return 0.0
-    return abs(math.log(node.interval[side] / node.score))
 
 
 def versus_parent(tree: Tree, node: Node) -> NodeComparison:

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from .node import Meeting, Node
+
+# figures of different runs differ by so much more than their intervals say, on a noisy machine
+DRIFT = 1.2
 
 
 def standings(nodes: Iterable[Node]) -> dict[str, float]:
@@ -54,7 +58,9 @@ def _met(node: Node, earlier: Mapping[str, Node]) -> Meeting | None:
     other = earlier.get(met.other) if met is not None else None
     if met is None or other is None or met.verdict is None:
         return None
-    return met if able(other) and not apart(node.span, other.span) else None
+    if not able(other) or apart(node.span, other.span):
+        return None
+    return None if met.interval and contradicts(node, other, met.interval) else met
 
 
 def able(node: Node) -> bool:
@@ -72,6 +78,31 @@ def champion(nodes: Iterable[Node]) -> Node | None:
 def first(nodes: Iterable[Node], known: Mapping[str, float]) -> Node | None:
     """Return the `champion` by standings that are already computed."""
     return min(filter(able, nodes), key=lambda n: (-known[n.id], n.seq), default=None)
+
+
+def contradicts(node: Node, other: Node, met: tuple[float, float]) -> bool:
+    """Return whether the figures of two nodes contradict the interval of their ratio in the same
+    rounds: one of them may be slow only where they meet. Not without both intervals."""
+    if node.interval is None or other.interval is None or node.score <= 0 or other.score <= 0:
+        return False
+    low, high = bounds(node, other)
+    return apart(met, (low / DRIFT, high * DRIFT))
+
+
+def bounds(node: Node, other: Node) -> tuple[float, float]:
+    """Return the interval of the ratio of two nodes that have an F; without intervals both ends are
+    the ratio."""
+    value = node.score / other.score
+    down = math.hypot(_half(node, 0), _half(other, 1))
+    up = math.hypot(_half(node, 1), _half(other, 0))
+    return value * math.exp(-down), value * math.exp(up)
+
+
+def _half(node: Node, side: Literal[0, 1]) -> float:
+    """The distance between F and one end of its interval on the log scale, 0 where unknown."""
+    if node.interval is None or node.interval[side] <= 0:
+        return 0.0
+    return abs(math.log(node.interval[side] / node.score))
 
 
 def apart(one: tuple[float, float], other: tuple[float, float]) -> bool:

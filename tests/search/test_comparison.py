@@ -16,6 +16,7 @@ from kevolve_mcp.search import (
     versus_parent,
 )
 from kevolve_mcp.search.provenance import PARAMETER_SEARCH
+from kevolve_mcp.search.ranking import losses, standings
 
 from .build import node, situations, tree
 
@@ -137,9 +138,20 @@ def test_a_meeting_that_both_figures_contradict_decides_nothing() -> None:
     """Such as one in which a kernel was slow that is not when it is timed by itself."""
     first = node(1, 1.5, interval=(1.4, 1.6))
     second = node(2, 1.52, 1, interval=(1.4, 1.6), met=Meeting("n1", "faster", 2.8, (2.5, 3.1)))
-    assert compare(second, first) == NodeComparison("inconclusive", 1.52 / 1.5)
-    assert compare(first, second) == NodeComparison("inconclusive", 1.5 / 1.52)
+    alone = replace(second, met=None)
+    assert compare(second, first) == compare(alone, first)
+    assert compare(first, second) == compare(first, alone)
     assert progress([first, second]) == (first,)
+    assert standings([first, second]) == standings([first, alone])
+    assert losses([first, second]) == {}
+
+
+def test_figures_of_different_runs_may_drift() -> None:
+    first = node(1, 1.5, interval=(1.49, 1.51))
+    second = node(
+        2, 1.505, 1, interval=(1.495, 1.515), met=Meeting("n1", "faster", 1.03, (1.022, 1.038))
+    )
+    assert compare(second, first).change == "improved"
 
 
 def test_settings_that_nobody_wrote_are_no_stall():

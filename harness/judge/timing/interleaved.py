@@ -142,9 +142,10 @@ class _CaseRounds:
             side.name: Ahead(side.worker, self._task.baseline_worker)
             for side in (watched if pool.one_by_one else ())
         }
-        # a device's memory, for what may have been prepared in it
+        # a device's memory, for what may have been prepared in it; whose the memory is that counts
+        # for no process, nobody knows here
         self._memory = {
-            side.name: MemoryUse(self._task, side.worker, candidate=True)
+            side.name: MemoryUse(self._task, side.worker, candidate=False)
             for side in (candidates if pool.shared else ())
         }
         self._names = [*self._by_name, baseline]
@@ -267,7 +268,7 @@ class _CaseRounds:
                 ahead.settled(counts[name], counts[self._baseline])
         rounds, number = paired.rounds_of(half, pool, self._most), 0
         offset, between = self._rng.randrange(rounds), 0 if rounds == 1 else -1
-        cuts: dict[str, dict[int, int]] = {}
+        cuts: dict[int, int] = {}
         while number < rounds:
             if number == 1:
                 # not by the turns in which heaps settled alone, as in `paired`
@@ -279,13 +280,16 @@ class _CaseRounds:
                     self._most = min(self._most, paired.most_rounds(slowest_ns, pool))
                 rounds = max(2, paired.rounds_of(half, pool, self._most))
                 between = self._rng.randrange(1, rounds)
-                cuts = {name: s.draw_cuts(self._rng, rounds) for name, s in self._states.items()}
+                states = list(self._states.values())
+                cuts = states[0].draw_cuts(self._rng, rounds) if states else {}
             self._rng.shuffle(order)
+            if number in cuts:
+                for name in order:
+                    group = self._pick_group(half.groups, name, number + offset)
+                    self._cut_turn(name, group, cuts[number], turn)
+                number += 1
+                continue
             for name in order:
-                if calls := cuts.get(name, {}).get(number):
-                    with self._blame(name):
-                        self._sides.cut_turn(name, calls, self._scratch, turn)
-                        self._states[name].look_between(len(self._sides.calls_made[name]))
                 state = self._states.get(name) if number == between else None
                 self._copy_state(name, state, looks=number == between)
                 group = self._pick_group(half.groups, name, number + offset)
@@ -323,6 +327,14 @@ class _CaseRounds:
                 timed_outputs.raise_if_changed(
                     self._case.name, self._sides.outputs_are_intact(side.name)
                 )
+
+    def _cut_turn(self, name: str, group: Group, calls: int, turn: Turn) -> None:
+        """Let the turn of a side end early, and look at a candidate's state."""
+        with self._blame(name):
+            intact = self._sides.cut_turn(name, group.sets, calls, self._scratch, turn)
+            if name in self._states:
+                timed_outputs.raise_if_changed(self._case.name, intact)
+                self._states[name].look_between(len(self._sides.calls_made[name]))
 
     def _copy_state(self, name: str, state: timed_state.TimedState | None, *, looks: bool) -> None:
         """Let a device copy a candidate's state behind its next burst, and as much behind the

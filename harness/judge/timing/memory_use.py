@@ -17,8 +17,8 @@ TIMES_BASELINE = 2.0  # in addition to the difference between processes of equal
 
 class MemoryUse:
     """The peak memory of a worker from now on. For a device, whose allocators keep freed memory, it
-    is the most of all readings by `look` and `record`. candidate: what the driver counts for no
-    process is noted as well, since it may be this one's."""
+    is the most of all readings by `look` and `record`. candidate: the only one there, so what the
+    driver counts for no process is noted as well."""
 
     def __init__(self, task: OpenTask, worker: Worker, *, candidate: bool) -> None:
         self._task, self._worker, self._is_candidate = task, worker, candidate

@@ -228,11 +228,12 @@ class _Rounds:
         look_rounds: Sequence[int] = ()
         between, cuts = 0 if rounds == 1 else -1, dict[int, int]()
         while number < rounds:
-            if state is not None and number in cuts:
-                with _blame(""):
-                    sides.cut_turn("", cuts[number], self._storage[0], turn)
-                    state.look_between(len(sides.calls_made[""]))
             self._rng.shuffle(names)
+            if state is not None and number in cuts:
+                self._cut_turns(half.group(number + offset), cuts[number], turn)
+                state.look_between(len(sides.calls_made[""]))
+                number += 1
+                continue
             # while its calls are queued: they may release again what they use
             sides.watch = memory.look if number in look_rounds else None
             if state is not None and number == between:
@@ -289,6 +290,14 @@ class _Rounds:
                 if state is not None and looks and not name:
                     state.look_between(len(sides.calls_made[""]))
         self._require_intact(self._sides.outputs_are_intact(""))
+
+    def _cut_turns(self, group: Group, calls: int, turn: Turn) -> None:
+        """Let the turns of a round end early, of both sides so that their caches stay alike."""
+        for name in self._names:
+            with _blame(name):
+                intact = self._sides.cut_turn(name, group.sets, calls, self._storage[0], turn)
+            if not name:
+                self._require_intact(intact)
 
     def _limit_rounds(self, burst_ns: float) -> None:
         """Let a slow side have few rounds, if none of the second half has begun."""

@@ -122,11 +122,13 @@ class Sides(ABC):
         with self._limit_time(name):
             return self._burst(name, sets, place, turn)
 
-    def cut_turn(  # noqa: B027
-        self, name: str, calls: int, place: Any, turn: Turn
-    ) -> None:
-        """Make so many calls, fewer than a turn has, that nobody can tell from the first ones of a
-        turn. Nothing where calls are not made one by one."""
+    def cut_turn(
+        self, name: str, sets: Sequence[InputSet], calls: int, place: Any, turn: Turn
+    ) -> bool:
+        """Make the first calls of a burst on these sets, unmeasured ones included, so many that it
+        ends early, and return whether outputs that were held were unchanged. Nothing where calls
+        are not made one by one."""
+        return True
 
     def outputs_are_intact(self, name: str) -> bool:
         """Return whether the outputs of earlier bursts that a side still holds are unchanged."""
@@ -262,11 +264,14 @@ class OneByOne(Sides):
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         return self._turn(name, sets, place, turn)
 
-    def cut_turn(self, name: str, calls: int, place: Any, turn: Turn) -> None:
-        sets = [self.warm_set] * calls
+    def cut_turn(
+        self, name: str, sets: Sequence[InputSet], calls: int, place: Any, turn: Turn
+    ) -> bool:
+        made = [*[self.warm_set] * self.pool.warm_calls, *sets][:calls]
         with self._limit_time(name):
-            self._callers[name].turn(self.keys[name], sets, calls - 1, place, turn)
-            self.note_calls(name, sets)
+            result = self._callers[name].turn(self.keys[name], made, calls - 1, place, turn)
+        self.note_calls(name, made)
+        return result.intact
 
     def _turn(
         self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn, *, unread: bool = False

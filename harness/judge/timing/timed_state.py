@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     import torch
 
 
-LOOKS_ALONE, MOST_LOOKED_AT = 2, 256 << 20  # bytes
-CUT_TURNS = 2  # of each half
+# of each half: who merges updates in half of the turns, as a figure needs, meets none of two in a
+# quarter of the halves
+LOOKS_ALONE, CUT_TURNS = 2, 2
+MOST_LOOKED_AT = 256 << 20  # bytes
 
 UNREAD = (
     "the reference's forward updates parameters or buffers, and those of the candidate are new "
@@ -105,21 +107,25 @@ class TimedState:
 
     def looks_alone(self, rng: random.Random, calls: int) -> Sequence[int]:
         """Draw the calls alone on a device, of so many, after which to look as well: who updates
-        state for several of them at once has most of them quick. None of large state, of which the
-        reference would have to keep a copy for each look."""
-        small = sum(value.nbytes for value in self._like.values()) <= MOST_LOOKED_AT
-        count = min(LOOKS_ALONE, calls - 1) if small else 0
+        state for several of them at once has most of them quick. None of large state."""
+        count = min(LOOKS_ALONE, calls - 1) if self._is_small else 0
         return rng.sample(range(calls - 1), count) if count > 0 else ()
 
     def draw_cuts(self, rng: random.Random, rounds: int) -> dict[int, int]:
-        """Draw the rounds before which to look after a turn that ends early, with its number of
-        calls: who updates state for all calls of a turn at once has it right after whole turns. Not
-        before the first round, nor on a device, whose calls alone show it."""
+        """Draw the rounds whose turns end early, with their number of calls, and after which to
+        look: who updates state for all calls of a turn at once has it right after whole turns. Two
+        rounds at least stay whole, the first among them. None on a device, whose calls alone show
+        it, nor of large state."""
         turn_calls = self._pool.warm_calls + self._pool.calls
-        if not self._pool.one_by_one or turn_calls < 2:
+        if not self._pool.one_by_one or turn_calls < 2 or not self._is_small:
             return {}
-        chosen = rng.sample(range(1, rounds), min(CUT_TURNS, rounds - 1)) if rounds > 1 else []
+        chosen = rng.sample(range(1, rounds), max(0, min(CUT_TURNS, rounds - 2)))
         return {number: rng.randrange(1, turn_calls) for number in chosen}
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the reference can keep a copy for each look."""
+        return sum(value.nbytes for value in self._like.values()) <= MOST_LOOKED_AT
 
     def copies(self) -> device_copies.Copies:
         """Return the copies of the tensors to make behind the outputs of a burst on a device. They

@@ -21,7 +21,7 @@ def state(*, one_by_one: bool = True, warm: int = 2, calls: int = 1, size: int =
     return TimedState(pool, SimpleNamespace(), drawer)  # type: ignore[arg-type]
 
 
-def test_turns_end_early_before_rounds_and_after_calls_that_nobody_knows() -> None:
+def test_turns_end_early_in_rounds_and_after_calls_that_nobody_knows() -> None:
     draws = [state().draw_cuts(random.Random(seed), 8) for seed in range(64)]
     assert {len(cuts) for cuts in draws} == {CUT_TURNS}
     assert {number for cuts in draws for number in cuts} == set(range(1, 8))
@@ -32,7 +32,9 @@ def test_turns_end_early_before_rounds_and_after_calls_that_nobody_knows() -> No
     ("made", "rounds", "cuts"),
     [
         ({}, 1, 0),
-        ({}, 2, 1),
+        ({}, 2, 0),  # two stay whole
+        ({}, 3, 1),
+        ({"size": MOST_LOOKED_AT + 1}, 8, 0),
         ({"warm": 0}, 8, 0),  # a turn of one call has no earlier end
         ({"one_by_one": False}, 8, 0),
     ],
