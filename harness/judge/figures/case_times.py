@@ -172,11 +172,9 @@ def against(candidate: Block, opponent: Block) -> Block:
         [us for _, us in next(iter(block.pairs.values()))] for block in (candidate, opponent)
     )
     alone = {"": candidate.alone_us[""], OTHER: opponent.alone_us[""]} if candidate.alone_us else {}
-    device = (
-        {"": candidate.device_bytes[""], OTHER: opponent.device_bytes[""]}
-        if candidate.device_bytes and opponent.device_bytes
-        else {}
-    )
+    # what a candidate holds beyond another one proves nothing: both may hold more than they need
+    own_bytes = candidate.device_bytes.get("")
+    device = {} if own_bytes is None else {"": own_bytes, OTHER: own_bytes}
     unmeasured = (
         {"": candidate.unmeasured_ns[""], OTHER: opponent.unmeasured_ns[""]}
         if candidate.unmeasured_ns
