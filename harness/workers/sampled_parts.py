@@ -83,7 +83,7 @@ def axis_errors(call: _Call, precise: Any, expected: Sequence[Any]) -> list[list
 
     try:
         _, seconds = _timed(partial(_call_watched, call, precise, before=note))
-    except Exception:
+    except Exception:  # as in `errors`
         return []
     chosen = sorted({n for n in lengths if n >= FEW}, reverse=True)[:MOST_ALONE]
     chosen = chosen[: int(SECONDS / seconds)]
