@@ -1,8 +1,8 @@
 """Comparing nodes without mistaking noise for progress.
 
 Ratios are compared on the log scale. Where two nodes were timed in the same rounds, the result of
-these rounds counts; otherwise the 95 % intervals are combined as independent errors (root of the
-sum of squares).
+these rounds counts, unless their own figures contradict it; otherwise the 95 % intervals are
+combined as independent errors (root of the sum of squares).
 """
 
 from __future__ import annotations

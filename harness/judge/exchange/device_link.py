@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_ALLOCATIONS, MOST_BYTES = 1 << 14, 1 << 39  # limits for a worker; no device has as much
 WINDOW_SECONDS = 30.0
-COMPARED_BYTES = 64 << 20  # at once, since comparing takes as much memory
+COMPARED_BYTES = 64 << 20  # at once, since comparing takes a byte for each
 KEPT_BYTES = 1 << 30  # unused memory that the judge keeps
 
 
