@@ -66,8 +66,3 @@ class Ahead:
         """What is left open, in microseconds per call."""
         unlike = max(self._shares) - (1 + UNLIKE) * min(self._shares)
         return self._excess_us + max(0.0, unlike) * self._baseline_us
-
-
-def counted(ahead: Ahead | None, is_baseline: bool) -> contextlib.AbstractContextManager[None]:
-    """Return a context that counts the time of a baseline; of a candidate, all time counts."""
-    return ahead.of_baseline() if ahead is not None and is_baseline else contextlib.nullcontext()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...types import Case, Signal
-from ..candidate_workers import deadlines, prepare, set_state
+from ..candidate_workers import prepare
 from ..failures import Failure
 from ..figures import case_times
 from ..processes.worker import Worker
@@ -16,6 +17,7 @@ from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
 from ..tasks.timing_plan import CONFIRMATION_BURSTS, SEARCH_BURSTS
 from . import causes, paired, timed_outputs
+from .rounds import TimedCandidate
 
 
 def draw(context: StageContext, case: Case, candidates: int = 1) -> None:
@@ -46,54 +48,49 @@ def time_case(
     pool = context.task.pools[case.name]
     draw(context, case)
     slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
-    context.task.drawer.set_state(pool, 0)
-    context.task.prepare_baselines(case.name, baselines)
-    threads: dict[str, Any] = {
-        "count": len(cores) or 1,
-        "cpus": list(cores or context.task.timing_cpus),
-    }
-    context.task.baseline_worker.ask("threads", seconds=60, **threads)
-    changes = len(pool.halves) > 1
 
-    def change(name: str, state: int) -> None:
-        if name:
-            # of all baselines: they share a process
-            Drawer(context.task.baseline_worker).take_state(pool, state)
-        else:
-            set_state(worker, pool, state)
-
-    def measure() -> case_times.Block:
-        block = paired.time_process(
+    def measure() -> list[case_times.Block]:
+        return paired.time_block(
             context.task,
             case,
-            worker,
-            slots,
+            [TimedCandidate(0, worker, slots)],
             baselines,
             context.lock,
             context.cancel,
             rng,
-            deadlines(case, pool),
-            change,
             one_core=not cores,
             checked=not context.ablating,
             hot=hot,
         )
-        if changes:
-            change("", 0)
-        return block
 
     try:
-        return context.guard(f"case {case.name}, timed", worker, measure)
+        with ready_baselines(context, case.name, baselines, cores):
+            (block,) = context.guard(f"case {case.name}, timed", worker, measure)
     except timed_outputs.WrongWhenTimed as wrong:
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
         raise timed_failure(wrong, when) from wrong
+    return block
+
+
+@contextlib.contextmanager
+def ready_baselines(
+    context: StageContext, case: str, baselines: list[str], cores: Sequence[int] = ()
+) -> Iterator[None]:
+    """Prepare the baselines' process for one block of a case: on the timing core, or on `cores`
+    with a thread each. Afterwards no process sees the block's inputs any more."""
+    task, pool = context.task, context.task.pools[case]
+    cpus, changes = list(cores or task.timing_cpus), len(pool.halves) > 1
+    try:
+        task.drawer.set_state(pool, 0)
+        task.prepare_baselines(case, baselines)
+        task.baseline_worker.ask("threads", seconds=60, count=len(cores) or 1, cpus=cpus)
+        yield
     finally:
-        pool.release()  # no other process sees these inputs
-        if changes:
-            change("baselines", 0)
-        context.task.baseline_worker.ask(
-            "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
-        )
+        pool.release()
+        if changes and task.has_baselines(case):
+            Drawer(task.baseline_worker).take_state(pool, 0)
+        everywhere = sorted(os.sched_getaffinity(0))
+        task.baseline_worker.ask("threads", seconds=60, count=1, cpus=everywhere)
 
 
 def timed_failure(wrong: timed_outputs.WrongWhenTimed, when: str) -> Failure:

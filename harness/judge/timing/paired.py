@@ -15,141 +15,208 @@ calls that are bursts of their own must confirm its figure.
 from __future__ import annotations
 
 import contextlib
-import math
 import random
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ...types import Case
-from ..candidate_workers import Deadlines
+from ..candidate_workers import deadlines, set_state
 from ..device.locks import DeviceLock, between_timings
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import Group, Half
-from ..exchange.slots import Slots
+from ..exchange.input_sets import Half
 from ..figures.case_times import Block
-from ..processes.freezing import Turn, aside, turns
-from ..processes.worker import Worker
+from ..processes.freezing import HeldProcesses, aside, turns
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
-from ..tasks.timing_plan import BURSTS
-from .ahead import Ahead, counted
+from .ahead import Ahead
 from .memory_use import MemoryUse
 from .queued import Queued
-from .runners import Burst, InBursts, OneByOne, Sides
-from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
+from .rounds import Rounds, TimedCandidate
+from .runners import InBursts, OneByOne
 from .timed_state import TimedState
 
 PROCESSES = 3
-# limit on one side's calls in a block, after BURSTS bursts: a slow candidate needs no more
-MOST_SECONDS = 0.5
-
-LOOKS = 3  # readings of a device's memory in each half, in random rounds
+WORKER_ERRORS = (WorkerFailed, WorkerDied, WorkerTimeout, Interfered)
 
 
 class BaselineLost(Exception):
     """A baseline did not answer: an error of the evaluator that the candidate did not cause."""
 
 
-@contextlib.contextmanager
-def _blame(name: str) -> Iterator[None]:
-    """Attribute errors inside the block: the candidate's ("") are findings, a baseline's are
-    not."""
-    try:
-        yield
-    except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered) as error:
-        if not name:
-            raise
-        raise BaselineLost(
-            f"baseline {name} {str(error) or 'did not answer before the deadline'}"
-        ) from error
-
-
-def time_process(
+def time_block(
     task: OpenTask,
     case: Case,
-    worker: Worker,
-    slots: Slots,
+    candidates: Sequence[TimedCandidate],
     baselines: list[str],
     lock: DeviceLock,
     cancel: CancelToken | None,
     rng: random.Random,
-    deadlines: Deadlines,
-    change: Callable[[str, int], None],
     *,
+    held: HeldProcesses | None = None,
     one_core: bool = True,
     checked: bool = True,
-    hot: bool = True,
-) -> Block:
-    """Time one fresh candidate process against the baselines, for one case.
+    hot: bool = False,
+) -> list[Block]:
+    """Time fresh processes of candidates against the baselines, for one case. Returns a block for
+    each candidate.
 
-    change: puts a side ("" is the candidate) into a state of the parameters; used between the
-    halves if there are parameters. one_core: both sides are pinned to the timing core. checked:
-    timed outputs must be right. hot: also measure the figures shown beside the verdict, for which
-    both sides make more calls. Raises WrongWhenTimed.
+    case: with its screening. held: has stopped the candidates' processes, which then run in their
+    turns alone. one_core: all sides are pinned to the timing core. checked: timed outputs must be
+    right. hot: also measure the figures shown beside the verdict, for which the sides make more
+    calls; with one candidate only. Raises what the candidates' contexts make of their errors,
+    WrongWhenTimed among them, and BaselineLost.
     """
-    pool = task.pools[case.name]
-    names = ["", *baselines]
-    times_us: dict[str, list[float]] = {name: [] for name in names}
-    processes = (worker.pid, task.baseline_worker.pid)
-    kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
-    sides = kind(task, pool, worker, slots, baselines, deadlines, one_core=one_core)
-    sides.blame = _blame
-    roots = {worker.root: "", task.baseline_worker.root: baselines[0]}
-    # the first call of a fresh process may compile, which is never done under the lock
-    for name in baselines:
-        with _blame(name):
-            sides.compile(name)
-    watched = checked and pool.updated
-    state = TimedState(pool, worker, task.drawer) if watched else None
-    is_billed = pool.one_by_one and one_core
-    ahead = Ahead(worker, task.baseline_worker) if watched and is_billed else None
-    with lock.hold(cancel), aside(task.timing_cpus):
-        before = task.family.state(processes)
-        block = Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
-        memory = MemoryUse(task, worker, candidate=True)
-        rounds = _Rounds(
-            case.name,
+    return _TimedBlock(
+        task, case, candidates, baselines, rng, held=held, one_core=one_core, checked=checked
+    ).measure(lock, cancel, hot=hot)
+
+
+class _TimedBlock:
+    """The candidates and the baselines on one case."""
+
+    def __init__(
+        self,
+        task: OpenTask,
+        case: Case,
+        candidates: Sequence[TimedCandidate],
+        baselines: list[str],
+        rng: random.Random,
+        *,
+        held: HeldProcesses | None,
+        one_core: bool,
+        checked: bool,
+    ) -> None:
+        self._task, self._candidates, self._baselines = task, candidates, baselines
+        self._pool = pool = task.pools[case.name]
+        self._rng, self._held, self._drawer = rng, held, task.drawer if checked else None
+        self._by_name = {each.name: each for each in candidates}
+        kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
+        first, *others = candidates
+        self._sides = kind(
+            task,
             pool,
-            sides,
-            names,
-            rng,
-            block,
-            times_us,
-            len(pool.timing),
-            task.drawer if checked else None,
+            first.worker,
+            first.slots,
+            baselines,
+            deadlines(case, pool),
+            one_core=one_core,
         )
-        for half in pool.halves:
-            sides.calls_made = {}
-            sides.call_counts.clear()
-            if ahead is not None:
-                with _blame(""):
-                    ahead.begin()
-            if half.state:
-                # callers are started again afterwards: a worker in calls takes no commands
-                for name in ("", baselines[0]):
-                    with _blame(name), counted(ahead, bool(name)):
-                        change(name, half.state)
-            sides.half = half
-            if state is not None:
-                with _blame(""):
-                    state.begin(lambda: sides.call_once(""))
-            if ahead is not None:
-                with _blame(names[1]), ahead.of_baseline():
-                    for _ in range(sides.call_counts[""]):
-                        sides.call_once(names[1])
-            with sides, turns(*roots, blame=lambda root: _blame(roots[root])) as turn:
-                rounds.run(half, turn, memory, state, ahead)
-                if state is not None:
-                    state.look()
-            if state is not None:
-                state.end(half.state, sides.calls_made[""])
-        block.after = task.family.state(processes)
-        memory.record(block, "", slots)
-        for name in names if hot else ():
+        for each in others:
+            self._sides.join(each.name, each.worker, each.slots)
+        self._sides.blame, self._sides.awake = self._blame, self._awake
+        if checked and pool.updated:
+            for each in candidates:
+                each.state = TimedState(pool, each.worker, task.drawer)
+                if pool.one_by_one and one_core:
+                    each.ahead = Ahead(each.worker, task.baseline_worker)
+        self._is_counted = any(each.ahead is not None for each in candidates)
+
+    def measure(self, lock: DeviceLock, cancel: CancelToken | None, *, hot: bool) -> list[Block]:
+        task, pool, sides = self._task, self._pool, self._sides
+        # the first call of a fresh process may compile, which is never done under the lock
+        for name in self._baselines:
+            with self._blame(name):
+                sides.compile(name)
+        pids = (*(each.worker.pid for each in self._candidates), task.baseline_worker.pid)
+        with lock.hold(cancel), aside(task.timing_cpus):
+            before = task.family.state(pids)
+            blocks = {
+                name: Block({}, before, before, calls=pool.calls, warm=pool.warm_calls)
+                for name in self._by_name
+            }
+            # whose the memory is that counts for no process, nobody knows of several
+            memory = {
+                each.name: MemoryUse(task, each.worker, candidate=len(self._candidates) == 1)
+                for each in self._candidates
+            }
+            rounds = Rounds(
+                pool,
+                sides,
+                self._candidates,
+                self._baselines,
+                blocks,
+                memory,
+                self._drawer,
+                self._blame,
+                self._rng,
+            )
+            for half in pool.halves:
+                self._time_half(half, rounds)
+            for name, block in blocks.items():
+                block.after = task.family.state(pids)
+                memory[name].record(block, "", self._by_name[name].slots)
+                if hot:
+                    self._add_hot(block)
+        with between_timings(lock, task.family, cancel):
+            rounds.verify()
+            for name, candidate in self._by_name.items():
+                if candidate.state is not None:
+                    with self._blame(name):
+                        candidate.state.verify()
+        for name, block in blocks.items():
+            state, ahead = self._by_name[name].state, self._by_name[name].ahead
+            block.state_open = state is not None and bool(state.open)
+            block.unseen_us = ahead.us if ahead is not None else sides.unseen_us(name)
+            block.pairs = {
+                other: list(zip(rounds.times_us[other], rounds.times_us[name], strict=True))
+                for other in self._baselines
+            }
+        if len(pool.halves) > 1:
+            for name in self._by_name:
+                self._set_state(name, 0)
+        return list(blocks.values())
+
+    def _time_half(self, half: Half, rounds: Rounds) -> None:
+        """Run the rounds of a half, and keep the state that they leave for the end."""
+        sides, first = self._sides, self._baselines[0]
+        sides.half, sides.calls_made = half, {}
+        sides.call_counts.clear()
+        for name, candidate in self._by_name.items():
+            if candidate.ahead is not None:
+                with self._blame(name):
+                    candidate.ahead.begin()
+        if half.state:
+            # callers are started again afterwards: a worker in calls takes no commands
+            for name in self._by_name:
+                self._set_state(name, half.state)
+            with self._blame(first), rounds.count_baseline():
+                # of all baselines: they share a process
+                Drawer(self._task.baseline_worker).take_state(self._pool, half.state)
+        for name, candidate in self._by_name.items():
+            if candidate.state is not None:
+                with self._blame(name), self._awake(name):
+                    candidate.state.begin(partial(sides.call_once, name))
+        if self._is_counted:
+            with self._blame(first), rounds.count_baseline():
+                for _ in range(sides.call_counts[""]):
+                    sides.call_once(first)
+        roots = {each.worker.root: each.name for each in self._candidates}
+        roots[self._task.baseline_worker.root] = first
+        with (
+            sides,
+            turns(*roots, held=self._held, blame=lambda root: self._blame(roots[root])) as turn,
+        ):
+            rounds.run(half, turn)
+            for candidate in self._candidates:
+                if candidate.state is not None:
+                    candidate.state.look()
+        for name, candidate in self._by_name.items():
+            if candidate.state is not None:
+                with self._blame(name), self._awake(name):
+                    candidate.state.end(half.state, sides.calls_made[name])
+
+    def _set_state(self, name: str, state: int) -> None:
+        """Give a candidate the parameters of a half."""
+        with self._blame(name), self._awake(name):
+            set_state(self._by_name[name].worker, self._pool, state)
+
+    def _add_hot(self, block: Block) -> None:
+        """Measure what is shown beside the verdict, of all sides."""
+        task, sides = self._task, self._sides
+        for name in ("", *self._baselines):
             memory = MemoryUse(task, sides.workers[name], candidate=not name)
-            with _blame(name):
+            with self._blame(name):
                 block.warm_us[name], waited, deciding = sides.hot(name)
             if name:  # here, since baselines share a process and so their rounds' memory
                 memory.record(block, name, sides.slots[name])
@@ -157,220 +224,27 @@ def time_process(
                 block.end_to_end_us[name] = waited
             if deciding is not None:
                 block.dispatch_us[name] = deciding
-    with between_timings(lock, task.family, cancel):
-        rounds.verify()
-        if state is not None:
-            state.verify()
-    block.state_open = state is not None and bool(state.open)
-    block.unseen_us = ahead.us if ahead is not None else sides.unseen_us("")
-    block.pairs = {name: list(zip(times_us[name], times_us[""], strict=True)) for name in baselines}
-    return block
+
+    def _awake(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which a side runs, and no candidate beside it that is held."""
+        if self._held is None or name not in self._by_name:
+            return contextlib.nullcontext()
+        return self._held.turn(self._by_name[name].worker.root)
+
+    def _blame(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context that attributes errors: a candidate's are findings, a baseline's are
+        not."""
+        return self._by_name[name].attribute() if name in self._by_name else _losing_baseline(name)
 
 
-class _Rounds:
-    """The rounds of one block. Their figures go to `block` and `times_us`. most: the limit on the
-    rounds of both halves together. drawer: of the sets, None if outputs need not be right. Raises
-    WrongWhenTimed."""
-
-    def __init__(
-        self,
-        case: str,
-        pool: CasePool,
-        sides: Sides,
-        names: list[str],
-        rng: random.Random,
-        block: Block,
-        times_us: dict[str, list[float]],
-        most: int,
-        drawer: Drawer | None,
-    ) -> None:
-        self._case, self._pool, self._sides, self._rng = case, pool, sides, rng
-        self._names, self._baseline = list(names), names[1]
-        self._block, self._times_us, self._most = block, times_us, most
-        self._drawer = drawer
-        # storage for unverified outputs of the candidate; the baselines' are copied alike
-        size = (pool.warm_calls + pool.calls) * pool.slot_bytes
-        places = 1 + max(1, min(most, PENDING_BYTES // size))
-        self._storage = sides.slots[""].storage(places, pool.warm_calls + pool.calls)
-        self._pending: list[tuple[Any, Group]] = []
-        block.unverified = places - 1
-        self._half = pool.halves[0]
-        self._on_device = isinstance(sides, Queued)
-
-    def run(
-        self,
-        half: Half,
-        turn: Turn,
-        memory: MemoryUse,
-        state: TimedState | None,
-        ahead: Ahead | None,
-    ) -> None:
-        """Run the rounds of one half. memory: that of the candidate, started before the rounds.
-        state: what it updates, looked at after one of them and after calls alone. ahead: of
-        this half."""
-        self.verify()
-        self._half, names, pool, sides = half, self._names, self._pool, self._sides
-        self._block.changed_at = len(self._times_us[""])
-        settled_ns = math.inf
-        for name in names:
-            with _blame(name), counted(ahead, name == self._baseline):
-                burst_ns = sides.settle(name, self._storage[0], turn)
-            if name or self._on_device:
-                self._limit_rounds(burst_ns)
-            else:
-                settled_ns = burst_ns
-        if ahead is not None:
-            with _blame(""):
-                ahead.settled(sides.call_counts[""], sides.call_counts[self._baseline])
-        memory.look()
-        rounds = rounds_of(half, pool, self._most)
-        offset, number = self._rng.randrange(rounds), 0
-        look_rounds: Sequence[int] = ()
-        between, cuts = 0 if rounds == 1 else -1, dict[int, int]()
-        while number < rounds:
-            self._rng.shuffle(names)
-            if state is not None and number in cuts:
-                self._cut_turns(half.group(number + offset), cuts[number], turn)
-                state.look_between(len(sides.calls_made[""]))
-                number += 1
-                continue
-            # while its calls are queued: they may release again what they use
-            sides.watch = memory.look if number in look_rounds else None
-            if state is not None and number == between:
-                # for every side, so that each burst of the round has them
-                sides.also.update(dict.fromkeys(names, state.copies()))
-            for position, name in enumerate(names):
-                # each side gets sets that the others have not just read, so that no side finds warm
-                # caches
-                shift = 0 if not name else (1 + position) * max(1, rounds // (len(names) + 1))
-                result = self._run_burst(name, half.group(number + offset + shift), turn)
-                self._times_us[name].append(result.inside_ns / 1e3 / pool.calls)
-                if pool.one_by_one:
-                    usual_ns = pool.warm_calls * result.inside_ns / pool.calls
-                    self._block.unmeasured_ns.setdefault(name, []).append(
-                        result.unmeasured_ns - usual_ns
-                    )
-                if name == self._baseline:
-                    self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                note(self._block, result, pool, half, candidate=not name)
-                if state is not None and number == between and not name:
-                    state.look_between(len(sides.calls_made[""]))
-            number += 1
-            if number == 1 < rounds:
-                # not by the turns in which its heap settled alone, which nobody bills: who burns
-                # time in them would have few rounds; another program may have disturbed either
-                first_ns = self._times_us[""][-1] * 1e3 * pool.calls
-                self._limit_rounds(min(first_ns, settled_ns))
-                rounds = max(2, rounds_of(half, pool, self._most))
-                between = self._rng.randrange(1, rounds)
-                cuts = state.draw_cuts(self._rng, rounds) if state is not None else {}
-                if self._on_device:
-                    look_rounds = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
-        sides.watch = None
-        if ahead is not None:
-            own_us, baseline_us = (
-                self._times_us[name][self._block.changed_at :] for name in ("", self._baseline)
-            )
-            ahead.spread(own_us, baseline_us, pool.warm_calls + pool.calls)
-        # not between the rounds, since they would warm up one side's process
-        for _ in range(min(rounds, sides.NULL_TURNS)):
-            with _blame(self._baseline):
-                self._block.null_ns += sides.time_empty_calls(turn)
-        alone = pool.single_call_groups if half is pool.halves[-1] else []
-        look_rounds = state.looks_alone(self._rng, len(alone)) if state is not None else ()
-        for number, group in enumerate(alone):
-            self._rng.shuffle(names)
-            looks = state is not None and number in look_rounds
-            if state is not None and looks:
-                sides.also.update(dict.fromkeys(names, state.copies()))
-            for name in names:
-                self._block.alone_us.setdefault(name, []).append(
-                    self._run_burst(name, group, turn).inside_ns / 1e3
-                )
-                if state is not None and looks and not name:
-                    state.look_between(len(sides.calls_made[""]))
-        self._require_intact(self._sides.outputs_are_intact(""))
-
-    def _cut_turns(self, group: Group, calls: int, turn: Turn) -> None:
-        """Let the turns of a round end early, of both sides so that their caches stay alike."""
-        for name in self._names:
-            with _blame(name):
-                intact = self._sides.cut_turn(name, group.sets, calls, self._storage[0], turn)
-            if not name:
-                self._require_intact(intact)
-
-    def _limit_rounds(self, burst_ns: float) -> None:
-        """Let a slow side have few rounds, if none of the second half has begun."""
-        if self._half is self._pool.halves[0]:
-            self._most = min(self._most, most_rounds(burst_ns, self._pool))
-
-    def verify(self) -> None:
-        """Verify the pending outputs."""
-        if self._drawer is None:
-            self._pending.clear()
-            return
-        verify_outputs(
-            self._case,
-            self._pool,
-            self._pending,
-            self._half,
-            self._sides.slots[""],
-            self._drawer,
-        )
-
-    def _run_burst(self, name: str, group: Group, turn: Turn) -> Burst:
-        pending, storage = self._pending, self._storage
-        with _blame(name):
-            result = self._sides.burst(
-                name, group.sets, storage[0 if name else 1 + len(pending)], turn
-            )
-        if not name:
-            self._require_intact(result.intact)
-            pending.append((storage[1 + len(pending)], group))
-            if len(pending) == len(storage) - 1:
-                self.verify()
-        return result
-
-    def _require_intact(self, intact: bool) -> None:
-        """Raise WrongWhenTimed if outputs changed after they were returned."""
-        if self._drawer is not None:
-            raise_if_changed(self._case, intact)
-
-
-def most_rounds(burst_ns: float, pool: CasePool) -> int:
-    """Return the rounds for which there is time with bursts of this length."""
-    turn_ns = burst_ns * (1 + pool.warm_calls / pool.calls)
-    return max(BURSTS, round(1e9 * MOST_SECONDS / max(turn_ns, 1)))
-
-
-def rounds_of(half: Half, pool: CasePool, most: int) -> int:
-    """Return the rounds of a half, of so many of both together."""
-    later_rounds = most // 2 if len(pool.halves) > 1 else 0
-    return later_rounds if half.state else most - later_rounds
-
-
-def note(block: Block, result: Burst, pool: CasePool, half: Half, *, candidate: bool) -> None:
-    """Add a burst of the candidate or of a baseline to the block's figures."""
-    calls = pool.calls
-    if candidate:
-        block.inner_ns.append(float(result.inside_ns))
-        block.outer_ns.append(float(result.outside_ns))
-        block.process_clock_ns += (
-            [float(result.process_clock_ns)] if result.process_clock_ns else []
-        )
-        block.faults.append(result.minor_faults / calls)
-        ready = result.ready
-        found = ready.measured + ready.unmeasured
-        alike_bytes = min(found, half.alike_bytes * calls) if found else 0
-        usual_bytes = min(ready.early, half.usual_bytes * calls) if ready.early else 0
-        block.ready_bytes.append(max(alike_bytes, usual_bytes, ready.mapped) / calls)
-        # the time that unmeasured calls save is of use up to all of a measured call's outputs
-        block.unknown_bytes.append(min(found / calls, pool.slot_bytes))
-        block.launch_us.append(result.queued_ns / 1e3 / calls)
-    else:
-        block.baseline_faults.append(result.minor_faults / calls)
-        block.busy.append(result.busy)
-    block.switches += result.switches
+@contextlib.contextmanager
+def _losing_baseline(name: str) -> Iterator[None]:
+    try:
+        yield
+    except WORKER_ERRORS as error:
+        raise BaselineLost(
+            f"baseline {name} {str(error) or 'did not answer before the deadline'}"
+        ) from error
 
 
 def strongest(case: Case) -> str:

@@ -117,7 +117,7 @@ class Queued(Sides):
                     self._patience[name],
                     witness=witness,
                     also=self.also.pop(name, None),
-                    look=self.watch if not name else None,
+                    look=self.watches.get(name),
                 )
             witness.finish(late=is_candidate)  # it is stopped, but the device may have work of it
             slots.reorder()

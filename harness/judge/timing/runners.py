@@ -93,8 +93,8 @@ class Sides(ABC):
         self.call_counts: Counter[str] = Counter()  # of all sides, also for the caller to empty
         # by candidate: what a device copies behind the outputs of its next burst
         self.also: dict[str, Copies] = {}
-        # called while the candidate's next bursts are queued on a device
-        self.watch: Callable[[], None] | None = None
+        # by candidate: called while its next bursts are queued on a device
+        self.watches: dict[str, Callable[[], None]] = {}
         # a context that attributes a side's errors when bursts begin and end
         self.blame: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
         # a context in which a side runs that is stopped even before and after the turns of a half

@@ -282,9 +282,8 @@ def test_figures_of_one_process_each_are_summed_up_by_their_median() -> None:
 
 
 def test_a_baseline_that_fails_is_not_the_candidates_fault() -> None:
-    with pytest.raises(BaselineLost, match="compile did not answer"), paired._blame("compile"):
-        raise WorkerTimeout
-    with pytest.raises(WorkerTimeout), paired._blame(""):
+    lost = pytest.raises(BaselineLost, match="compile did not answer")
+    with lost, paired._losing_baseline("compile"):
         raise WorkerTimeout
 
 
