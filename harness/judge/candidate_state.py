@@ -13,7 +13,7 @@ from .candidate_workers import LOAD_SECONDS
 from .errors import Interfered
 from .exchange import device_link
 from .exchange.process_bill import calling_process
-from .exchange.worker_outputs import read_memory
+from .exchange.worker_outputs import read_memory, write_memory
 from .processes.worker import Worker
 
 if TYPE_CHECKING:
@@ -84,6 +84,29 @@ def copies(
 def as_like(memory: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Return bytes on a device as a tensor of this shape and dtype, where that one is."""
     return memory.to(like.device).view(like.dtype).view(like.shape)
+
+
+def write(worker: Worker, address: int, value: torch.Tensor) -> bool:
+    """Write a tensor to an address of the process, which is not asked, and return whether there was
+    memory for it. See read."""
+    import torch
+
+    value = value.contiguous()
+    data = value.reshape(-1).view(torch.uint8)
+    if not value.nbytes:
+        return True
+    if worker.link is not None:
+        try:
+            device_link.link(worker).bytes_at(address, value.nbytes).copy_(data)
+        except Interfered:  # no longer shared
+            return False
+        torch.cuda.synchronize()
+        return True
+    try:
+        write_memory(calling_process(worker), [(address, memoryview(data.numpy()))])  # type: ignore[arg-type]
+    except OSError:
+        return False
+    return True
 
 
 def read(worker: Worker, address: int, like: torch.Tensor) -> torch.Tensor | None:

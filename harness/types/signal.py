@@ -94,6 +94,7 @@ VOCABULARY: dict[str, str] = {
     "compute_bound": "the time is explained by operations at the measured rate",
     "latency_bound": "neither bytes nor operations explain the time",
     "launch_bound": "the call overhead dominates",
+    "waits_for_device": "a call waits for the device before all of its work is launched",
     "near_roofline": "within reach of the measured ceiling",
     "allocation_bound": "page faults of fresh output memory take a large part of the time",
     "not_vectorized": "the hot loops use scalar instructions",

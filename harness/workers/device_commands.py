@@ -13,7 +13,7 @@ from typing import Any
 
 from ..wire import frames, stream_words
 from ..wire.layouts import Layout
-from . import call_form, guarded_memory, guards, input_places, operators, running
+from . import call_form, call_manners, guarded_memory, guards, operators, running
 from .window import Window
 
 
@@ -47,7 +47,7 @@ class ShownHost:
         order: list[int],
         record: bool = False,
         queue_ns: int = 0,
-        in_place: bool = False,
+        manner: str = "",
     ) -> tuple[Any, tuple[int, ...]]:
         """Reply READY, wait for the start signal (the inputs are then in the window), call the
         model once for each entry of `order`, and reply with the places of the outputs. sets: for
@@ -58,7 +58,7 @@ class ShownHost:
         self.reply(frames.READY)
         if not frames.receive_bytes(self._sock, 16)[0]:
             os._exit(0)
-        guard = guards.Guard() if self.guarded and not in_place else None
+        guard = guards.Guard() if self.guarded and not manner else None
         values = self.window.inputs(layouts, sets)
         if guard is not None:
             values = [guards.guard_inputs(value, model.device, guard) for value in values]
@@ -68,9 +68,7 @@ class ShownHost:
             for watcher in (guard, recorder):
                 if watcher is not None:
                     watchers.enter_context(watcher)
-            outputs, figures = running.run(
-                input_places.reuse(model.call) if in_place else model.call, arguments, clock
-            )
+            outputs, figures = running.run(call_manners.wrap(model.call, manner), arguments, clock)
         if guard is not None:
             guard.check()
         places = self._show(model, outputs)

@@ -18,6 +18,7 @@ from ..wire import buffers, frames, memory_files
 from ..wire.layouts import Layout
 from . import (
     call_form,
+    call_manners,
     compile_cache,
     error_report,
     gate,
@@ -25,7 +26,6 @@ from . import (
     guarded_memory,
     guards,
     heap,
-    input_places,
     memory_faults,
     modules,
     operators,
@@ -134,12 +134,12 @@ class Host(ShownHost):
         order: list[int],
         record: bool = False,
         queue_ns: int = 0,
-        in_place: bool = False,
+        manner: str = "",
     ) -> tuple[Any, tuple[int, ...]]:
         """Reply READY, receive the input sets with the start signal, call the model once for each
         entry of `order`, and copy the outputs to their slots. sets: for each the index of its file,
         its start in the file, the index of its layout. queue_ns: the least time that a device waits
-        for its launches to be queued. in_place: see input_places. values: nanoseconds, minor
+        for its launches to be queued. manner: see call_manners. values: nanoseconds, minor
         faults, major faults, involuntary context switches of the calls alone, and nanoseconds until
         all calls were queued."""
         model = self.prepared[key]
@@ -150,7 +150,7 @@ class Host(ShownHost):
         if not packet:
             os._exit(0)
         fds += files  # closed with the command
-        guard = guards.Guard() if self.guarded and not in_place else None
+        guard = guards.Guard() if self.guarded and not manner else None
         values = _inputs(files, layouts, sets, model.device, guard)
         arguments = [values[i] for i in order]
         shown = guards.appearance(arguments) if guard is not None else []
@@ -159,9 +159,7 @@ class Host(ShownHost):
             for watcher in (guard, recorder):
                 if watcher is not None:
                     watchers.enter_context(watcher)
-            outputs, figures = running.run(
-                input_places.reuse(model.call) if in_place else model.call, arguments, clock
-            )
+            outputs, figures = running.run(call_manners.wrap(model.call, manner), arguments, clock)
         if guard is not None:
             guard.check()
             guards.refuse_changes(shown, arguments)

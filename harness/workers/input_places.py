@@ -41,6 +41,15 @@ def reuse(call: Call) -> Call:
     return renewed
 
 
+def like(tensor: Any) -> Any:
+    """Return zeros in memory of their own, with the shape and strides of a tensor."""
+    return (
+        _flat(tensor)
+        .new_zeros(span(tensor.shape, tensor.stride()))
+        .as_strided(tensor.shape, tensor.stride())
+    )
+
+
 def _flat(tensor: Any) -> Any:
     """Return the memory of a tensor from its first to its last element."""
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,))

@@ -27,15 +27,17 @@ def write_left(
     orders: Sequence[SetOrder],
     names: Sequence[str],
     counts: Sequence[int],
+    renewed: Sequence[Any] = (),
 ) -> dict[str, Any]:
     """Call the reference on the inputs of these sets, from its present state, and write the values
     of these parameters and buffers after each of `counts` calls, ascending: in high precision, in
     the framework's own dtype and, with a third descriptor, in high precision from numbers that are
-    moved by roundings, see _Moved. Returns the layouts, in which the values after fewer calls come
-    first."""
+    moved by roundings, see _Moved. renewed: other values of theirs to begin with. Returns the
+    layouts, in which the values after fewer calls come first."""
     case = task.cases[orders[0].case]
     present = modules.state(case.model, case.initial_state)
-    start = [present[name].detach().clone() for name in case.initial_state]
+    other = dict(zip(names, renewed, strict=True)) if renewed else {}
+    start = [other.get(name, present[name]).detach().clone() for name in case.initial_state]
     inputs = _Inputs(task, case, orders[: counts[-1]])
 
     def left_by(model: Any, moved: _Moved | None = None) -> list[Any]:

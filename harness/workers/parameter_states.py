@@ -48,6 +48,12 @@ def _is_mask(value: Any) -> bool:
     return bool((zeros | ones).all() and zeros.any() and ones.any())
 
 
+def renewed(before: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return new values of what a forward updates, without masks, on the host."""
+    kept = [name for name, value in before.items() if _is_mask(value)]
+    return dict(zip(before, values(before, seed, "cpu", kept), strict=True))
+
+
 def values(
     before: dict[str, Any], seed: int, device: str, kept: Container[str] = frozenset()
 ) -> list[Any]:

@@ -204,15 +204,17 @@ class ReferenceHost(host.Host):
         families: list[str],
         names: list[str],
         counts: list[int],
+        renewed: Layout | None = None,
     ) -> dict[str, Any]:
         """Write these parameters and buffers as calls on the sets of these seeds and families, one
         after another, leave them after each of `counts` calls. Descriptors: files for them in high
         precision, in the framework's own dtype, and in high precision from moved numbers, see
-        left_state."""
+        left_state. renewed: the layout of a last file, with the values that they begin with."""
+        begin = list(buffers.read(fds.pop(), renewed)) if renewed is not None else []
         write = set_drawing.writers(fds, ())
         orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
         return self.steps.run(  # type: ignore[no-any-return]
-            lambda: left_state.write_left(self.task, write, orders, names, counts)
+            lambda: left_state.write_left(self.task, write, orders, names, counts, begin)
         )
 
     def on_make_set(

@@ -169,11 +169,11 @@ class CaseCheck:
         doing: str,
         key: str = "",
         *,
-        in_place: bool = False,
+        manner: str = "",
     ) -> None:
-        """Make more calls on inputs that were right before. in_place: see workers.input_places.
+        """Make more calls on inputs that were right before. manner: see workers.call_manners.
         Raises Failure."""
-        self.run_burst(sets, order, doing, key=key, in_place=in_place)
+        self.run_burst(sets, order, doing, key=key, manner=manner)
         for index, outputs in zip(order, self._outputs(len(order)), strict=True):
             others = [each for each in sets if each is not sets[index]]
             for number, output in enumerate(outputs):
@@ -273,7 +273,7 @@ class CaseCheck:
         *,
         record: bool = False,
         key: str = "",
-        in_place: bool = False,
+        manner: str = "",
     ) -> BurstResult:
         """Run one burst in this check's slots. Raises Failure."""
         seconds = max(
@@ -289,7 +289,7 @@ class CaseCheck:
                 order,
                 seconds,
                 record=record,
-                in_place=in_place,
+                manner=manner,
             ),
         )
 

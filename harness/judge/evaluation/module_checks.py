@@ -124,7 +124,20 @@ def check_places(check: CaseCheck) -> None:
     sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
     if len(sets) == 2 and check.pool.set_bytes <= MOST_SET_BYTES:
         doing = "inputs in the places of earlier ones"
-        check.call_again(sets, [0, 1, 1], doing, in_place=True)
+        check.call_again(sets, [0, 1, 1], doing, manner="in_place")
+
+
+def check_streams(check: CaseCheck) -> None:
+    """Call it in another stream than the device's default one, as programs do that overlap work or
+    capture a graph. Raises Failure."""
+    sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
+    if check.pool.shared and len(sets) == 2 and check.pool.set_bytes <= MOST_SET_BYTES:
+        doing = (
+            "called in another stream than the default one (work in torch.cuda.current_stream(), "
+            "and let it wait for what runs in streams of your own)"
+        )
+        # the other set's results may lie in memory that is used again
+        check.call_again(sets, [0, 1, 0], doing, manner="in_a_stream")
 
 
 def check_two_instances(check: CaseCheck) -> None:

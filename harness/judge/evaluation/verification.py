@@ -91,6 +91,7 @@ class _Verification:
             self._results[case.name] = check.result()
             if not self._context.ablating:
                 module_checks.check_places(check)
+                module_checks.check_streams(check)
                 module_checks.check_settings(check)
                 module_checks.check_state(check)
                 module_checks.check_two_instances(check)

@@ -104,7 +104,7 @@ def run(
     *,
     record: bool = False,
     queue_ns: int = 0,
-    in_place: bool = False,
+    manner: str = "",
 ) -> BurstResult:
     """Run one burst; its outputs are then in `slots`. See Slots.run."""
     with worker.between_timings():
@@ -116,7 +116,7 @@ def run(
             seconds,
             record=record,
             queue_ns=queue_ns,
-            in_place=in_place,
+            manner=manner,
         )
 
 

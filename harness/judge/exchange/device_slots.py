@@ -90,7 +90,7 @@ class DeviceSlots(Slots):
         *,
         record: bool,
         queue_ns: int,
-        in_place: bool,
+        manner: str,
     ) -> BurstResult:
         import torch
 
@@ -105,7 +105,7 @@ class DeviceSlots(Slots):
             order=order,
             record=record,
             queue_ns=queue_ns,
-            in_place=in_place,
+            manner=manner,
         )
         worker.wait(frames.READY, seconds)
         start = time.perf_counter_ns()

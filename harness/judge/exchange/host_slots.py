@@ -66,7 +66,7 @@ class HostSlots(Slots):
         *,
         record: bool,
         queue_ns: int,
-        in_place: bool,
+        manner: str,
     ) -> BurstResult:
         files = {id(s.file): s.file.fd for s in sets}
         layouts = {id(s.layout): s.layout for s in sets}
@@ -83,7 +83,7 @@ class HostSlots(Slots):
             order=order,
             record=record,
             queue_ns=queue_ns,
-            in_place=in_place,
+            manner=manner,
         )
         worker.wait(frames.READY, seconds)
         start = time.perf_counter_ns()

@@ -57,11 +57,11 @@ class Slots(ABC):
         *,
         record: bool,
         queue_ns: int,
-        in_place: bool,
+        manner: str,
     ) -> BurstResult:
         """Run one burst: a call for each index of a set in `order`. record: also count the
         framework's operators. queue_ns: the least time that a device waits for its launches to be
-        queued. in_place: see workers.input_places. Raises what Worker.wait raises."""
+        queued. manner: see workers.call_manners. Raises what Worker.wait raises."""
 
     @abstractmethod
     def tensors(self, layout: Layout, index: int) -> list[torch.Tensor]:

@@ -75,6 +75,8 @@ class Block:
     and, for a device, Half.usual_bytes."""
     unknown_bytes: list[float] = field(default_factory=list)
     """Of a call's outputs, by round, on a CPU: all that lies where none lay before."""
+    waits: list[bool] = field(default_factory=list)
+    """For each of the candidate's bursts, whether its calls waited for a device themselves."""
     changed_at: int = 0
     """The number of rounds before the parameters changed, 0 if they did not."""
     switches: int = 0
@@ -84,8 +86,8 @@ class Block:
     """Whether what the reference updates was known only from the candidate's own report, or may
     have been computed for many calls at once."""
     unseen_us: float = 0.0
-    """What a call may have saved by work that nobody sees: before the rounds, see timing.ahead, and
-    on a device in held slices and by taken memory, see Witness."""
+    """What a call may have saved by work that nobody sees: on a device in held slices and by taken
+    memory, see Witness."""
     unverified: int = 0
     """The most rounds whose outputs were verified together, 0 if unknown: nobody watches a device
     while they are."""
@@ -250,6 +252,12 @@ class CaseTimes:
         return cleared
 
     @property
+    def waits(self) -> bool:
+        """Whether calls of the candidate wait for a device themselves."""
+        waits = self.all("waits")
+        return sum(waits) > len(waits) / 2
+
+    @property
     def may_be_ready(self) -> bool:
         """Whether outputs may have been there before in any round."""
         return any(self.all("ready_bytes")) or any(self.all("unknown_bytes"))
@@ -384,7 +392,8 @@ class CaseTimes:
             for block in blocks
             for pair in zip(block.alone_us[""], block.alone_us[baseline], strict=True)
         ]
-        if not calls:
+        # the judge's share is in both, and a call alone bears it all: left open, see alone_open_us
+        if not calls or self.waits:
             return 1.0
         together = [c - b for process in self.pairs(baseline) for b, c in process]
         alone = [c - b for c, b in calls]

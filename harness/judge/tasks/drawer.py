@@ -232,9 +232,16 @@ class Drawer:
             for state, input_set in pool.checking
             if state == 0 and input_set.family == "dense"
         )
-        count = bursts * candidates * pool.calls
+        count, usable = bursts * pool.calls, list(pool.family_allowances)
         revealing = [family for family, noticed in pool.reveals.items() if noticed]
-        families = timed_families(list(pool.family_allowances), count, revealing)
+        # each candidate's own, so that it meets every family as if it were alone
+        own = [timed_families(usable, count, revealing) for _ in range(candidates)]
+        families = [
+            family
+            for first in range(0, count, pool.calls)
+            for each in own
+            for family in each[first : first + pool.calls]
+        ]
         later = bursts // 2 * candidates * pool.calls if changes else 0
         groups = self._draw_groups(pool, families[later:])
         known = {"leaves": pool.outputs["leaves"], "twin_bytes": pool.twin_bytes or 0}

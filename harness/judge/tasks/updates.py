@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...wire import buffers, dtypes, memory_files
+from ...wire.layouts import plan_layout
 from ..correctness import tolerance
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet, LeftValue
@@ -63,11 +64,17 @@ class Updates:
         return self.after_each(pool, state, sets, [len(sets)])[0]
 
     def after_each(
-        self, pool: CasePool, state: int, sets: Sequence[InputSet], counts: Sequence[int]
+        self,
+        pool: CasePool,
+        state: int,
+        sets: Sequence[InputSet],
+        counts: Sequence[int],
+        renewed: Mapping[str, torch.Tensor] | None = None,
     ) -> list[dict[str, LeftValue]]:
-        """Return the same for each of these numbers of calls. Raises WorkerFailed."""
+        """Return the same for each of these numbers of calls. renewed: values that all of it begins
+        with instead. Raises WorkerFailed."""
         calls, terms = [(each.family, each.seed) for each in sets], max(pool.reductions)
-        each_count = self._values(pool, state, calls, list(_WAYS), sorted(set(counts)))
+        each_count = self._values(pool, state, calls, list(_WAYS), sorted(set(counts)), renewed)
 
         def values(ways: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, LeftValue]:
             left = {}
@@ -85,9 +92,10 @@ class Updates:
         calls: Sequence[tuple[str, int]],
         ways: Sequence[str],
         counts: Sequence[int],
+        renewed: Mapping[str, torch.Tensor] | None = None,
     ) -> dict[int, dict[str, list[torch.Tensor]]]:
         """Return the updated tensors in these ways, by the number of calls. calls: family and seed
-        of each. counts: ascending."""
+        of each. counts: ascending. renewed: see after_each."""
         before = pool.states.current
         pool.states.current = None  # sets that were drawn since may have updated the reference
         size = len(counts) * int(pool.describe["state_layout"]["bytes"])
@@ -95,6 +103,12 @@ class Updates:
         try:
             self._set_state(pool, state)
             fds += [memory_files.create(name, _WAYS[name] * size) for name in ways]
+            begin: dict[str, Any] = {}
+            if renewed is not None:
+                values = [renewed[name] for name in pool.updated]
+                begin["renewed"] = plan_layout(values)
+                fds.append(memory_files.create("renewed", int(begin["renewed"]["bytes"])))
+                buffers.write(fds[-1], begin["renewed"], values)
             layouts = self._worker.data(
                 self._worker.ask(
                     "left_state",
@@ -105,10 +119,11 @@ class Updates:
                     families=[family for family, _ in calls],
                     names=pool.updated,
                     counts=list(counts),
+                    **begin,
                 )
             )
             found = {
-                name: buffers.read(fd, layouts[name]) for fd, name in zip(fds, ways, strict=True)
+                name: buffers.read(fd, layouts[name]) for fd, name in zip(fds, ways, strict=False)
             }
         finally:
             for fd in fds:

@@ -24,6 +24,11 @@ WAITS = (
     "a call takes longer by the judge's clock than its process ran: it waits for others, which the "
     "figure includes"
 )
+WAITS_FOR_DEVICE = (
+    "a call waits for the device before it has launched all of its work (item, nonzero, a copy to "
+    "the host, or a synchronization), so the host's launches are in its figure, and a part of the "
+    "judge's work. Decide on the device what depends on values"
+)
 AHEAD = (
     "unmeasured calls take longer than measured ones, by more than the baseline's do: the figure "
     "includes this ({alone:.4g} us without it)"
@@ -76,6 +81,10 @@ def conclude(
         signals.append(Signal("suspect.implausible_speed", text))
     comparison, why = _vouch(context, case, comparison, times, latency_us)
     signals += why
+    if case_times.waits:
+        signals.append(Signal("waits_for_device", f"case {case.name}: {WAITS_FOR_DEVICE}"))
+        if comparison.verdict == "slower":
+            comparison = replace(comparison, verdict="inconclusive")
     if is_state_open(case_times):
         text = timed_state.why_open(context.task.pools[case.name])
         signals.append(Signal("clock_open", f"case {case.name}: {text}"))

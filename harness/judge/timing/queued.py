@@ -149,6 +149,7 @@ class Queued(Sides):
             intact=reservoir.intact,
             process_clock_ns=claim.inside_ns,
             busy=busy,
+            waits=not result.ready,
             # before the judge's word, which only one of its streams waits for
             ready=ReadyBytes(early=len(sets) * self.pool.slot_bytes),
         )

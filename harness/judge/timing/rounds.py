@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,6 @@ from ..processes.freezing import Turn
 from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
 from ..tasks.timing_plan import BURSTS
-from .ahead import Ahead
 from .memory_use import MemoryUse
 from .runners import Burst, Sides
 from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
@@ -33,8 +32,8 @@ Blame = Callable[[str], AbstractContextManager[None]]
 @dataclass
 class TimedCandidate:
     """A candidate in one block. name: its name among the sides, "" for the first. place: its number
-    among the candidates. attribute: a context that attributes errors to it. state, ahead: of what
-    calls update, None if nobody watches it. storage: for outputs that wait to be verified, which
+    among the candidates. attribute: a context that attributes errors to it. state: what calls
+    update, None if nobody watches it. storage: for outputs that wait to be verified, which
     are pending."""
 
     place: int
@@ -42,7 +41,6 @@ class TimedCandidate:
     slots: Slots
     attribute: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     state: TimedState | None = None
-    ahead: Ahead | None = None
     storage: Sequence[Any] = ()
     pending: list[tuple[Any, Group]] = field(default_factory=list)
 
@@ -101,6 +99,10 @@ class Rounds:
         self.verify()
         self._half, pool = half, self._pool
         settled_ns = self._settle(turn)
+        for name, state in self._states.items():
+            with self._blame(name):
+                if state.renew():
+                    self._sides.calls_made[name] = []
         for memory in self._memory.values():
             memory.look()
         rounds = rounds_of(half, pool, self._most)
@@ -120,12 +122,11 @@ class Rounds:
             if number == 1 < rounds:
                 self._limit_rounds(self._slowest_ns(settled_ns))
                 rounds = max(2, rounds_of(half, pool, self._most))
-                between = self._rng.randrange(1, rounds)
                 if self._first_state is not None:
                     cuts = self._first_state.draw_cuts(self._rng, rounds)
+                between = self._rng.choice([n for n in range(1, rounds) if n not in cuts])
                 memory_looks = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
         self._sides.watches = {}
-        self._spread()
         # not between the rounds, since they would warm up one side's process
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             with self._blame(self._baselines[0]):
@@ -158,32 +159,15 @@ class Rounds:
         burst."""
         sides, settled_ns = self._sides, dict[str, float]()
         for name in [*self._candidates, *self._baselines]:
-            # of candidates, all time counts
-            is_first = name == self._baselines[0]
-            counted = self.count_baseline() if is_first else contextlib.nullcontext()
-            with self._blame(name), counted:
+            with self._blame(name):
                 burst_ns = sides.settle(name, self._scratch, turn)
             if name in self._candidates:
                 settled_ns[name] = burst_ns
             else:
                 self._limit_rounds(burst_ns)
-        for name, candidate in self._candidates.items():
-            self._blocks[name].changed_at = len(self.times_us[name])
-            if candidate.ahead is not None:
-                with self._blame(name):
-                    counts = sides.call_counts
-                    candidate.ahead.settled(counts[name], counts[self._baselines[0]])
+        for name, block in self._blocks.items():
+            block.changed_at = len(self.times_us[name])
         return settled_ns
-
-    @contextlib.contextmanager
-    def count_baseline(self) -> Iterator[None]:
-        """Count the first baseline's time for the candidates whose time before the rounds
-        counts."""
-        with contextlib.ExitStack() as stack:
-            for candidate in self._candidates.values():
-                if candidate.ahead is not None:
-                    stack.enter_context(candidate.ahead.of_baseline())
-            yield
 
     def _slowest_ns(self, settled_ns: Mapping[str, float]) -> float:
         """Return the time of the slowest candidate's burst: not by the turns in which its heap
@@ -284,17 +268,6 @@ class Rounds:
         if self._drawer is not None:
             raise_if_changed(self._pool.name, intact)
 
-    def _spread(self) -> None:
-        """Spread what candidates did before these rounds over the calls of the half."""
-        calls = self._pool.warm_calls + self._pool.calls
-        for name, candidate in self._candidates.items():
-            if candidate.ahead is not None:
-                at = self._blocks[name].changed_at
-                own_us, baseline_us = (
-                    self.times_us[side][at:] for side in (name, self._baselines[0])
-                )
-                candidate.ahead.spread(own_us, baseline_us, calls)
-
     def _blocks_of(self, name: str) -> list[tuple[str, Block]]:
         """Return the blocks to which a side's bursts belong, with its name there: its own one, or
         all of them for a baseline."""
@@ -347,3 +320,4 @@ def _note_own(block: Block, result: Burst, pool: CasePool, half: Half) -> None:
     # the time that unmeasured calls save is of use up to all of a measured call's outputs
     block.unknown_bytes.append(min(found / calls, pool.slot_bytes))
     block.launch_us.append(result.queued_ns / 1e3 / calls)
+    block.waits.append(result.waits)

@@ -7,7 +7,6 @@ import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -46,8 +45,9 @@ class Burst:
     the host's time to issue the calls; on a CPU equal to inside_ns. process_clock_ns: by the
     process's own clock, if that is a different one. busy: whether the device was busy before the
     burst. unmeasured_ns: on a CPU the turn's time before its measured calls, by the same clock.
-    intact: whether all outputs were unchanged at the end. ready: bytes of outputs that may have
-    been written before their call.
+    intact: whether all outputs were unchanged at the end. waits: whether its calls waited for a
+    device themselves, so that their launches were not queued before the start. ready: bytes of
+    outputs that may have been written before their call.
     """
 
     inside_ns: int
@@ -60,6 +60,7 @@ class Burst:
     process_clock_ns: int = 0
     busy: bool = False
     ready: ReadyBytes = NOTHING_READY
+    waits: bool = False
 
 
 class Sides(ABC):
@@ -90,7 +91,6 @@ class Sides(ABC):
         self.queue_ns = 0
         # by candidate: the inputs of its calls, in order; for the caller, which empties it
         self.calls_made: dict[str, list[InputSet]] = {}
-        self.call_counts: Counter[str] = Counter()  # of all sides, also for the caller to empty
         # by candidate: what a device copies behind the outputs of its next burst
         self.also: dict[str, Copies] = {}
         # by candidate: called while its next bursts are queued on a device
@@ -153,8 +153,7 @@ class Sides(ABC):
             )
 
     def note_calls(self, name: str, sets: Sequence[InputSet]) -> None:
-        """Count calls that a side has made, and note their inputs if it is a candidate."""
-        self.call_counts[name] += len(sets)
+        """Note the inputs of calls that a side has made, if it is a candidate."""
         if name in self._seconds_taken:
             self.calls_made.setdefault(name, []).extend(sets)
 

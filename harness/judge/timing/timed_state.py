@@ -1,14 +1,15 @@
 """Checks what timed calls leave in the parameters and buffers that the reference's forward updates.
 
-The values are read from the memory of the stopped process, after a round that is drawn, after two
-turns that end early (on a CPU) or two calls alone (on a device), and after the last call, so that
-it can neither bring them up to date when it is asked nor do so for several turns at once. On a
-device that shares its memory they are copied behind the outputs of the drawn round, before the
-clock stops. A tensor that is not where it lay before the calls is taken from the process's own
-report: it was assigned anew, it is not contiguous, or the judge cannot read its device memory. What
-is known only from there makes no candidate faster, and neither does what lies in the memory of
-another tensor or in pages of a file, what the reference updates alike for all inputs, or where it
-makes more of roundings than errors.
+Before the rounds of each half the judge writes other values there, which nobody knows, so that no
+call can compute what later ones leave before anybody measures. What they left is read from the
+memory of the stopped process, after a round that is drawn, after two turns that end early (on a
+CPU) or two calls alone (on a device), and after the last call, so that it can neither bring them up
+to date when it is asked nor do so for several turns at once. On a device that shares its memory
+they are copied behind the outputs of the drawn round, before the clock stops. A tensor that is not
+where it lay before the calls is taken from the process's own report: it was assigned anew, it is
+not contiguous, or the judge cannot read its device memory. What is known only from there makes no
+candidate faster, and neither does what lies in the memory of another tensor or in pages of a file,
+what the reference updates alike for all inputs, or where it makes more of roundings than errors.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...wire import dtypes
+from ...workers import parameter_states
 from .. import candidate_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
+from ..errors import Interfered
 from ..exchange import device_copies, ready_memory
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet, LeftValue
@@ -68,9 +71,11 @@ def why_open(pool: CasePool) -> str:
 @dataclass
 class _Left:
     """What the calls of one half left. state: the seed of the parameters that they began with.
-    values: those after so many of the calls."""
+    renewed: what the judge wrote before them, None if nothing. values: those after so many of the
+    calls."""
 
     state: int
+    renewed: dict[str, torch.Tensor] | None
     calls: list[InputSet]
     values: list[tuple[int, dict[str, torch.Tensor]]]
 
@@ -88,6 +93,7 @@ class TimedState:
         # after some calls, what lay still in its place
         self._between: list[tuple[int, dict[str, torch.Tensor]]] = []
         self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._renewed: dict[str, torch.Tensor] | None = None
         self._left: list[_Left] = []
         self.open: set[str] = set()
         """What makes no candidate faster, see above; values that are not finite were not
@@ -103,7 +109,21 @@ class TimedState:
         self._fixed = fixed - self._overlapping()
         if not self._pool.shared:
             self._fixed -= self._elsewhere_too()
-        self._between = []
+        self._between, self._renewed = [], None
+
+    def renew(self) -> bool:
+        """Write other values while the process is stopped, before the rounds of a half: what it has
+        computed from those before is of no use then. Returns whether all of it was written: not
+        where some of it does not lie still, which makes no candidate faster anyway."""
+        can_read = self._pool.one_by_one or self._pool.shared
+        if not can_read or self._fixed != set(self._like):
+            return False
+        values = parameter_states.renewed(self._like, parameter_states.draw("changed"))
+        for name, value in values.items():
+            if not candidate_state.write(self._worker, self._places[name], value):
+                raise Interfered(f"{name} does not lie where it says, or cannot be written there")
+        self._renewed = values
+        return True
 
     def looks_alone(self, rng: random.Random, calls: int) -> Sequence[int]:
         """Draw the calls alone on a device, of so many, after which to look as well: who updates
@@ -213,7 +233,7 @@ class TimedState:
             (calls_made, {name: value for name, value in found.items() if name in still})
             for calls_made, found in self._between
         ]
-        self._left.append(_Left(state, calls, [*looks, (len(calls), values)]))
+        self._left.append(_Left(state, self._renewed, calls, [*looks, (len(calls), values)]))
         if self._pool.one_by_one or self._pool.shared:
             between = [set(found) for _, found in self._between]
             read = (still & self._fixed & set(self._seen)).intersection(*between or [set()])
@@ -224,15 +244,20 @@ class TimedState:
         self.open |= self._drawer.updates.foreseen(self._pool, self._like)
         for left in self._left:
             counts = [count for count, _ in left.values]
-            each = self._drawer.updates.after_each(self._pool, left.state, left.calls, counts)
+            each = self._drawer.updates.after_each(
+                self._pool, left.state, left.calls, counts, left.renewed
+            )
             for (_, values), expected in zip(left.values, each, strict=True):
-                self._compare(values, expected)
+                self._compare(values, expected, left.renewed or self._like)
         self._left.clear()
 
     def _compare(
-        self, values: Mapping[str, torch.Tensor], expected: Mapping[str, LeftValue]
+        self,
+        values: Mapping[str, torch.Tensor],
+        expected: Mapping[str, LeftValue],
+        before: Mapping[str, torch.Tensor],
     ) -> None:
-        """Compare what some calls left. Raises WrongWhenTimed."""
+        """Compare what some calls left. before: what they began with. Raises WrongWhenTimed."""
         for name, reference in expected.items():
             if name not in values:
                 continue
@@ -250,7 +275,7 @@ class TimedState:
                 _zeroed(framework, lost),
             )
             if finding.signal is not None:
-                unchanged = same_bits(value, self._like[name])
+                unchanged = same_bits(value, before[name])
                 here = "it is left unchanged" if unchanged else finding.detail
                 text = f"the reference updates {name} in each call, but here {here}"
                 raise WrongWhenTimed(

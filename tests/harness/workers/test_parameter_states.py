@@ -112,3 +112,14 @@ def test_vectors_beside_matrices_and_masks_do_not_become_uneven() -> None:
     assert max(float(each[2].abs().max()) for each in found) < 10
     alone = [parameter_states.values({"scale": torch.ones(64)}, seed, "cpu") for seed in seeds]
     assert max(float(each[0].abs().max()) for each in alone) > 100
+
+
+def test_what_calls_update_gets_other_values_but_for_masks() -> None:
+    one, again, other = (parameter_states.renewed(BEFORE, seed) for seed in (12, 12, 18))
+    assert list(one) == list(BEFORE)
+    for name, value in one.items():
+        assert torch.equal(value, again[name]) or not bool(value.isfinite().all())
+    assert torch.equal(one["causal"], BEFORE["causal"])
+    for name in ("weight", "running_var", "half"):
+        assert not torch.equal(one[name], BEFORE[name])
+        assert not torch.equal(one[name], other[name])

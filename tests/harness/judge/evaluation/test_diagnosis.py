@@ -117,5 +117,8 @@ def test_an_accusation_is_held_against_the_faster_stores() -> None:
     )
     big = Case("big", bytes_min=9 << 20, bytes_written=8 << 20)
     assert roofline.impossible_us(8 << 20, STREAMED) == pytest.approx(0.95 * (8 << 20) / 10e3)
+    # launches overlap, so that a call may take less than one
+    slow = replace(STREAMED, launch_us=2.0)
+    assert roofline.impossible_us(64, slow) == pytest.approx(0.95 * 0.5)
     # what a kernel is granted follows the slower ones
     assert roofline.copying_us(big, STREAMED) == pytest.approx((8 << 20) / 10e3)

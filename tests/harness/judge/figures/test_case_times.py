@@ -97,6 +97,19 @@ def test_a_figure_that_only_a_burst_has_does_not_count(faster: float) -> None:
     assert speedup(found) == pytest.approx(faster, rel=0.1)
 
 
+@pytest.mark.parametrize(("waiting", "waits"), [(0, False), (4, False), (5, True), (8, True)])
+def test_a_call_that_waits_for_the_device_is_not_merged(waiting: int, waits: bool) -> None:
+    """The judge's share of a burst is in its figure, and a call alone bears it all."""
+    us = TRUE_NS / 1e3
+    found = alone(times([1.0] * ROUNDS, true_ns=TRUE_NS / 8), 5 * us, us)
+    for block in found.blocks:
+        block.waits = [n < waiting for n in range(8)]
+        block.null_ns = [(100, 50)]
+    assert found.waits == waits
+    assert (found.alone_factor("eager") == 1.0) == waits
+    assert found.alone_open_us("eager") > us  # what merging may have saved is left open
+
+
 WARM, CALLS, TURNS, CALL_US = 6, 2, 16, 40.0
 
 
