@@ -6,6 +6,7 @@ database."""
 from .comparison import (
     Change,
     NodeComparison,
+    assured,
     compare,
     meeting,
     observed,
@@ -54,6 +55,7 @@ __all__ = [
     "affordable",
     "apart",
     "ask_random",
+    "assured",
     "compare",
     "create_policy",
     "decide",

@@ -8,6 +8,7 @@ from harness.types import Target
 from kevolve_mcp.search import (
     Meeting,
     NodeComparison,
+    assured,
     compare,
     observed,
     progress,
@@ -160,3 +161,17 @@ def test_settings_that_nobody_wrote_are_no_stall():
     assert stalled_for([first, *tried]) == 0
     assert stalled_for([first, *tried, node(30, 1.4, 1)]) == 1
     assert stalled_for([node(1, 0), *tried[:1]]) == 0  # the best moved, whoever moved it
+
+
+def test_evidence_needs_the_same_rounds_and_the_figures_of_both():
+    """A parent that is slow where it meets its child, and at random alone."""
+    first = node(1, 1.5, interval=(1.33, 1.72))
+    child = node(2, 1.62, interval=(1.5, 1.75), met=Meeting("n1", "faster", 1.89, (1.48, 2.27)))
+    assert compare(child, first).interval == (1.48, 2.27)
+    assert assured(child, first).interval == pytest.approx((0.93, 2.27), abs=0.02)
+    # figures that say as much take nothing away
+    known = replace(first, interval=(1.48, 1.52))
+    sure = node(3, 1.55, interval=(1.515, 1.58), met=Meeting("n1", "faster", 1.02, (1.001, 1.03)))
+    assert assured(sure, known).interval == (1.001, 1.03)
+    # where they never met, nothing changes
+    assert assured(node(4, 2.0), first) == compare(node(4, 2.0), first)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from harness.types import Evaluation
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.quantities import times
-from kevolve_mcp.search import ROOT, Node, Tree, compare
+from kevolve_mcp.search import ROOT, Node, Tree, assured
 from kevolve_mcp.store import SessionRecord, SkillEvidence, Store
 
 from ..trees import ids
@@ -97,7 +97,7 @@ def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[floa
         return None, None
     if parent is None:
         return node.fitness, node.interval
-    comparison = compare(node, parent)
+    comparison = assured(node, parent)
     return comparison.ratio, comparison.interval
 
 
