@@ -384,7 +384,7 @@ def _doubts(
         )
     if unseen_us > 0.05:
         text += (
-            f". {unseen_us:.1f} us of it: its process worked before its measured calls, or may have"
+            f". {unseen_us:.1f} us of it: the device may have worked for it outside of its calls"
         )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 
