@@ -1,0 +1,88 @@
+"""What calls of the reference leave, after each of several numbers of them, and from which values
+they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.judge.device.machine import Machine
+from harness.judge.exchange.case_pool import CasePool
+from harness.judge.tasks.drawer import Drawer
+from harness.judge.tasks.opening import open_task
+
+SUMS = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.total.mul_(0.5).add_(x.mean(0))
+            self.calls.add_(1)
+        return x * 2
+
+
+def get_inputs():
+    return [torch.randn(64, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(scope="module")
+def opened(judge_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawer]:
+    path = tmp_path_factory.mktemp("task") / "sums.py"
+    path.write_text(SUMS)
+    machine = Machine(judge_cache)
+    try:
+        task, _ = open_task(machine, SUMS, str(path), lambda *_: None, None, timed=False)
+        try:
+            yield task.drawer
+        finally:
+            task.close()
+    finally:
+        machine.close()
+
+
+@pytest.fixture
+def pool(opened: Drawer) -> Iterator[CasePool]:
+    found = opened.describe("default")
+    opened.draw_checking(found)
+    yield found
+    found.close()
+
+
+def test_values_after_each_of_several_numbers_of_calls(opened: Drawer, pool: CasePool) -> None:
+    sets = [input_set for state, input_set in pool.checking if state == 0][:2] * 2
+    first, third = opened.updates.after_each(pool, 0, sets, [1, 3])
+    alone = opened.updates.after(pool, 0, sets[:1])
+    for name, value in first.items():
+        assert torch.equal(value.expected, alone[name].expected)
+    before = int(opened.initial_state(pool)["calls"])
+    assert [int(each["calls"].expected) - before for each in (first, third)] == [1, 3]
+    assert not torch.equal(first["total"].expected, third["total"].expected)
+
+
+def test_calls_begin_with_what_the_judge_wrote(opened: Drawer, pool: CasePool) -> None:
+    sets = [input_set for state, input_set in pool.checking if state == 0][:1]
+    renewed = {"total": torch.full((4,), 8.0), "calls": torch.tensor(40)}
+    usual, before = opened.updates.after(pool, 0, sets), opened.initial_state(pool)["total"]
+    (found,) = opened.updates.after_each(pool, 0, sets, [1], renewed)
+    assert int(found["calls"].expected) == 41
+    changed = found["total"].expected.double() - usual["total"].expected.double()
+    assert torch.allclose(changed, 0.5 * (8.0 - before.double()), atol=1e-5)
+    # the state is as before for whoever asks next
+    again = opened.updates.after(pool, 0, sets)
+    assert torch.equal(again["total"].expected, usual["total"].expected)
