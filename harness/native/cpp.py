@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -84,7 +85,18 @@ def build_here(order: BuildOrder) -> BuiltFile:
             )
         return {}
 
-    return build_once(order, f"{compiler}\0{platform.node()}", ".so", make)
+    # another compiler, other defaults or another processor (-march=native) make another library
+    command = compile_command(compiler, "", "", ())
+    there = os.stat(os.path.realpath(compiler))
+    toolchain = [command, there.st_size, there.st_mtime_ns, platform.node(), _processor()]
+    return build_once(order, repr(toolchain), ".so", make)
+
+
+def _processor() -> str:
+    """Return what the processor can do, as Linux says it; "" where nobody says it."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
+        return next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    return ""
 
 
 _CTYPES: dict[str, Any] = {

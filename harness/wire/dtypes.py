@@ -46,6 +46,11 @@ def rounds(dtype: Any) -> bool:
     return name_of(dtype) in ROUNDOFF
 
 
+def is_finite(tensor: Any) -> Any:
+    """Return for each element whether it is neither infinite nor NaN, in any dtype."""
+    return comparable(tensor).isfinite()
+
+
 def comparable(tensor: Any) -> Any:
     """Return a tensor of the same numbers that torch can compare, subtract and index: floats of 8
     bits in single precision, unsigned integers and exponents as integers with the same bytes. Other

@@ -2,43 +2,92 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from ..wire.nesting import replace_tensors, tensors_of
 from . import input_places
+
+if TYPE_CHECKING:
+    from .prepared_model import PreparedModel
 
 Call = Callable[[Any], list[Any]]
 LATE_CYCLES = 2_000_000  # of a device's clock, about a millisecond
 
 
-def wrap(call: Call, manner: str) -> Call:
-    """Return the call in one of these manners: "in_place", on inputs that take the places of
-    earlier ones (see input_places); "in_a_stream", see below; "" as it is."""
+def wrap(model: PreparedModel, manner: str) -> Call:
+    """Return a model's call in one of these manners: "in_place", on inputs that take the places of
+    earlier ones (see input_places); "in_a_stream", "in_a_thread" and "in_eval", see below; "" as it
+    is."""
     if manner == "in_place":
-        return input_places.reuse(call)
-    return _in_a_stream(call) if manner == "in_a_stream" else call
+        return input_places.reuse(model.call)
+    if manner == "in_eval":
+        return _in_eval(model.call, model.model)
+    if manner == "in_a_thread":
+        return _in_a_thread(model.call)
+    return _in_a_stream(model.call) if manner == "in_a_stream" else model.call
+
+
+def _in_eval(call: Call, model: Any) -> Call:
+    """Return a call of a module that its owner has put into evaluation mode."""
+
+    def evaluated(inputs: Any) -> list[Any]:
+        if not hasattr(model, "eval"):
+            return call(inputs)
+        was_training = getattr(model, "training", True)
+        model.eval()
+        try:
+            return call(inputs)
+        finally:
+            model.train(was_training)
+
+    return evaluated
+
+
+def _in_a_thread(call: Call) -> Call:
+    """Return a call in a thread of its own, which has what a new thread of a program has."""
+    import torch
+
+    def elsewhere(inputs: Any) -> list[Any]:
+        records = torch.is_grad_enabled()
+
+        def run() -> list[Any]:
+            with torch.set_grad_enabled(records):
+                return call(inputs)
+
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(run).result()
+
+    return elsewhere
 
 
 def _in_a_stream(call: Call) -> Call:
-    """Return a call in a stream of its own, not the device's default one. Its inputs get their
-    values there late, and its outputs are copied there as soon as it has returned: who works in
-    another stream that is not joined with the caller's reads too early or writes too late."""
+    """Return a call that is made in a stream of its own and in the device's default one in turn.
+    Its inputs get their values there late, and its outputs are copied there as soon as it has
+    returned: who works in another stream that is not joined with the caller's reads too early or
+    writes too late."""
     import torch
 
     sleep: Callable[[int], None] = torch.cuda._sleep
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    streams = itertools.cycle((torch.cuda.Stream(), torch.cuda.default_stream()))  # type: ignore[no-untyped-call]
     kept: list[Any] = []  # until the device is done: the allocator does not know who uses them
 
     def late(inputs: Any) -> list[Any]:
         originals = tensors_of(inputs)
-        places = [input_places.like(each) for each in originals]
+        values = [input_places.flat(each) for each in originals]  # once, where it is expanded
+        places = [value.new_zeros(value.shape) for value in values]
+        tensors = [
+            place.as_strided(each.shape, each.stride())
+            for place, each in zip(places, originals, strict=True)
+        ]
         kept.append(places)
         torch.cuda.synchronize()
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(next(streams)):
             sleep(LATE_CYCLES)
-            for place, value in zip(places, originals, strict=True):
+            for place, value in zip(places, values, strict=True):
                 place.copy_(value)
-            return [output.detach().clone() for output in call(replace_tensors(inputs, places))]
+            return [output.detach().clone() for output in call(replace_tensors(inputs, tensors))]
 
     return late

@@ -68,7 +68,7 @@ class ShownHost:
             for watcher in (guard, recorder):
                 if watcher is not None:
                     watchers.enter_context(watcher)
-            outputs, figures = running.run(call_manners.wrap(model.call, manner), arguments, clock)
+            outputs, figures = running.run(call_manners.wrap(model, manner), arguments, clock)
         if guard is not None:
             guard.check()
         places = self._show(model, outputs)

@@ -159,7 +159,7 @@ class Host(ShownHost):
             for watcher in (guard, recorder):
                 if watcher is not None:
                     watchers.enter_context(watcher)
-            outputs, figures = running.run(call_manners.wrap(model.call, manner), arguments, clock)
+            outputs, figures = running.run(call_manners.wrap(model, manner), arguments, clock)
         if guard is not None:
             guard.check()
             guards.refuse_changes(shown, arguments)

@@ -21,7 +21,7 @@ def reuse(call: Call) -> Call:
 
     def renewed(inputs: Any) -> list[Any]:
         originals = tensors_of(inputs)
-        values = [_flat(tensor) for tensor in originals]
+        values = [flat(tensor) for tensor in originals]
         filled_again = bool(tensors)
         if filled_again:
             for place, value in zip(memory, values, strict=True):
@@ -41,15 +41,6 @@ def reuse(call: Call) -> Call:
     return renewed
 
 
-def like(tensor: Any) -> Any:
-    """Return zeros in memory of their own, with the shape and strides of a tensor."""
-    return (
-        _flat(tensor)
-        .new_zeros(span(tensor.shape, tensor.stride()))
-        .as_strided(tensor.shape, tensor.stride())
-    )
-
-
-def _flat(tensor: Any) -> Any:
+def flat(tensor: Any) -> Any:
     """Return the memory of a tensor from its first to its last element."""
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,))

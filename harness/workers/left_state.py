@@ -36,8 +36,9 @@ def write_left(
     layouts, in which the values after fewer calls come first."""
     case = task.cases[orders[0].case]
     present = modules.state(case.model, case.initial_state)
+    before = [present[name].detach().clone() for name in case.initial_state]
     other = dict(zip(names, renewed, strict=True)) if renewed else {}
-    start = [other.get(name, present[name]).detach().clone() for name in case.initial_state]
+    start = [other.get(*each) for each in zip(case.initial_state, before, strict=True)]
     inputs = _Inputs(task, case, orders[: counts[-1]])
 
     def left_by(model: Any, moved: _Moved | None = None) -> list[Any]:
@@ -64,11 +65,75 @@ def write_left(
                 # moved numbers may leave a domain: probabilities above one
                 with contextlib.suppress(TaskProblem):
                     ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
-        case.set_state(start)
+        case.set_state(before)
     layouts = [plan_layout(left) for left in ways]
     for put, layout, left in zip(write, layouts, ways, strict=True):
         put(layout, left)
     return dict(zip(("expected", "framework", "moved"), layouts, strict=False))
+
+
+def works_with(
+    task: LiveTask, orders: Sequence[SetOrder], names: Sequence[str], values: Sequence[Any]
+) -> bool:
+    """Return whether calls of the reference on these sets that begin with these values of these
+    parameters and buffers return, bit for bit, what they return from its present ones, and leave
+    numbers where those do."""
+    case = task.cases[orders[0].case]
+    present = modules.state(case.model, case.initial_state)
+    before = [present[name].detach().clone() for name in case.initial_state]
+    other = dict(zip(names, values, strict=True))
+    call = model_calls.forward(case.model, case.upstream)
+
+    def made(start: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        case.set_state(list(start))
+        results: list[Any] = []
+        for _, given in inputs:
+            results += [each.detach().clone() for each in task.attempt(partial(call, given))]
+        state = modules.state(case.model, case.initial_state)
+        return results, [dtypes.is_finite(state[name].detach().cpu()) for name in names]
+
+    inputs = _Inputs(task, case, orders)
+    try:
+        with task.all_threads():
+            (usual, usual_left), (found, left) = (
+                made(before),
+                made([other.get(*each) for each in zip(case.initial_state, before, strict=True)]),
+            )
+    except TaskProblem:
+        return False
+    finally:
+        case.set_state(before)
+    return all(same_bits(a, b) for a, b in zip(usual, found, strict=True)) and all(
+        bool((b | ~a).all()) for a, b in zip(usual_left, left, strict=True)
+    )
+
+
+def ignores_modes(task: LiveTask, order: SetOrder) -> bool:
+    """Return whether a call of the reference returns the same, bit for bit, in evaluation mode."""
+    case = task.cases[order.case]
+    if not hasattr(case.model, "eval"):
+        return True
+    model: Any = case.model
+    call, inputs = model_calls.forward(model, case.upstream), _Inputs(task, case, [order])
+    was_training = bool(getattr(model, "training", True))
+    results = []
+    with task.all_threads():
+        for training in (was_training, False):
+            model.train(training)
+            try:
+                for _, given in inputs:
+                    results.append([e.detach().clone() for e in task.attempt(partial(call, given))])
+            except TaskProblem:
+                return False
+            finally:
+                model.train(was_training)
+    return all(same_bits(a, b) for a, b in zip(*results, strict=True))
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Return whether two tensors of the same dtype hold the same numbers, NaN included."""
+    one, other = dtypes.comparable(one), dtypes.comparable(other)
+    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 class _Inputs:

@@ -48,10 +48,11 @@ def _is_mask(value: Any) -> bool:
     return bool((zeros | ones).all() and zeros.any() and ones.any())
 
 
-def renewed(before: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Return new values of what a forward updates, without masks, on the host."""
+def renewed(before: dict[str, Any], seed: int, device: str = "cpu") -> dict[str, Any]:
+    """Return other values of what a forward updates, computed on `device`, but for those of
+    masks."""
     kept = [name for name, value in before.items() if _is_mask(value)]
-    return dict(zip(before, values(before, seed, "cpu", kept), strict=True))
+    return dict(zip(before, values(before, seed, device, kept), strict=True))
 
 
 def values(
@@ -111,6 +112,8 @@ def _new_value(name: str, value: Any, generator: Any, kind: Kind, *, grows: bool
         limit = torch.finfo(value.dtype).max / 4
         changed = FLOATING[kind](changed.contiguous(), generator).clamp_(-limit, limit)
         changed = changed.abs_() if positive else changed
+    limit = torch.finfo(value.dtype).max  # rounding to fewer bits must not overflow
+    changed = changed.clamp_(-limit, limit)
     changed = changed if sample is original else torch.where(finite, changed, original)
     return sort_like(changed, sorted_axes(value)).to(value.dtype)
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import hashlib
+import os
 import platform
 import random
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +36,18 @@ def modes() -> dict[str, Any]:
             torch.are_deterministic_algorithms_enabled()
         ),
         "whether gradients are recorded": torch.is_grad_enabled(),
+        "whether torch is in inference mode": torch.is_inference_mode_enabled(),
+        "whether torch looks for anomalies": torch.is_anomaly_enabled(),
+        "torch's default device": str(torch.get_default_device()),
+        "modes that watch torch's functions and operators": [
+            torch._C._len_torch_function_stack(),
+            torch._C._len_torch_dispatch_stack(),
+        ],
+        "which kinds of attention torch may choose": [
+            torch._C._get_flash_sdp_enabled(),
+            torch._C._get_mem_efficient_sdp_enabled(),
+            torch._C._get_math_sdp_enabled(),
+        ],
         "whether torch.autocast is on": [
             [torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind))]
             for kind in ("cpu", "cuda")
@@ -69,6 +83,9 @@ def present() -> dict[str, Any]:
         **modes(),
         # not among the modes: a worker uses other numbers for preparation
         "how many threads torch uses": torch.get_num_threads(),
+        "how deep Python may recurse": sys.getrecursionlimit(),
+        "the working folder": os.getcwd(),
+        "how Ctrl-C is treated": str(signal.getsignal(signal.SIGINT)),
         f"torch's {NUMBERS}": _digest(torch.get_rng_state().numpy().tobytes()),
         f"Python's {NUMBERS}": _digest(repr(random.getstate()).encode()),
         f"NumPy's {NUMBERS}": _digest(repr(numpy.random.get_state()).encode()) if numpy else "",

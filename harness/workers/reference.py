@@ -210,11 +210,35 @@ class ReferenceHost(host.Host):
         after another, leave them after each of `counts` calls. Descriptors: files for them in high
         precision, in the framework's own dtype, and in high precision from moved numbers, see
         left_state. renewed: the layout of a last file, with the values that they begin with."""
-        begin = list(buffers.read(fds.pop(), renewed)) if renewed is not None else []
-        write = set_drawing.writers(fds, ())
+        values = list(buffers.read(fds[-1], renewed)) if renewed is not None else []
+        write = set_drawing.writers(fds[:-1] if renewed is not None else fds, ())
         orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
         return self.steps.run(  # type: ignore[no-any-return]
-            lambda: left_state.write_left(self.task, write, orders, names, counts, begin)
+            lambda: left_state.write_left(self.task, write, orders, names, counts, values)
+        )
+
+    def on_works_with(
+        self,
+        fds: list[int],
+        case: str,
+        seeds: list[int],
+        families: list[str],
+        names: list[str],
+        layout: Layout,
+    ) -> bool:
+        """Return whether the reference works with other values of these parameters and buffers, see
+        left_state. Descriptor: a file with the values."""
+        values = list(buffers.read(fds[0], layout))
+        orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
+        return self.steps.run(  # type: ignore[no-any-return]
+            lambda: left_state.works_with(self.task, orders, names, values)
+        )
+
+    def on_ignores_modes(self, fds: list[int], case: str, seed: int) -> bool:
+        """Return whether a call of the reference returns the same in evaluation mode."""
+        order = SetOrder(case, seed, "dense", 0.0)
+        return self.steps.run(  # type: ignore[no-any-return]
+            lambda: left_state.ignores_modes(self.task, order)
         )
 
     def on_make_set(

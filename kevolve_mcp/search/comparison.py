@@ -8,7 +8,7 @@ combined as independent errors (root of the sum of squares).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from harness.types import Verdict
@@ -64,16 +64,16 @@ def compare(node: Node, other: Node) -> NodeComparison:
     )
 
 
-def assured(node: Node, other: Node) -> NodeComparison:
-    """The same for who trusts neither: the lower end of the interval is the smaller of what the
-    same rounds and the figures of both say. A candidate can tell rounds in which it meets another
-    one by how long it stands still, and be slow in these alone, or be slow at random, so that its
-    own interval contradicts nothing."""
-    comparison = compare(node, other)
-    if comparison.interval is None:
-        return comparison
-    low, high = comparison.interval
-    return replace(comparison, interval=(min(low, bounds(node, other)[0]), high))
+def assured(node: Node, other: Node) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the ratio and an interval for who trusts neither measurement: its lower end is the
+    smaller of what the same rounds and the figures of both say. A candidate can tell rounds in
+    which it meets another one by how long it stands still, and be slow in these alone, or be slow
+    at random, so that its own interval contradicts nothing."""
+    found = compare(node, other)
+    if found.interval is None:
+        return found.ratio, None
+    low, high = found.interval
+    return found.ratio, (min(low, bounds(node, other)[0]), high)
 
 
 def _proved(node: Node, other: Node) -> Change | None:

@@ -127,14 +127,27 @@ def check_places(check: CaseCheck) -> None:
         check.call_again(sets, [0, 1, 1], doing, manner="in_place")
 
 
+def check_manners(check: CaseCheck) -> None:
+    """Call it in another thread of its process, and in evaluation mode where the reference returns
+    the same in both. Raises Failure."""
+    sets = [input_set for state, input_set in check.pool.checking if state == 0][:1]
+    doing = "called in another thread than before"
+    check.call_again(sets, [0], doing, manner="in_a_thread")
+    if check.context.task.drawer.updates.ignores_modes(check.pool):
+        doing = "called in evaluation mode, in which the reference returns the same"
+        check.call_again(sets, [0], doing, manner="in_eval")
+
+
 def check_streams(check: CaseCheck) -> None:
-    """Call it in another stream than the device's default one, as programs do that overlap work or
-    capture a graph. Raises Failure."""
+    """Call it while its inputs are on their way, in another stream than the device's default one,
+    as programs do that overlap work or capture a graph, and in that. Raises Failure."""
     sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
-    if check.pool.shared and len(sets) == 2 and check.pool.set_bytes <= MOST_SET_BYTES:
+    most_bytes = (1 + len(sets)) * check.pool.set_bytes  # a copy is kept for each call
+    if check.pool.shared and len(sets) == 2 and most_bytes <= MOST_SET_BYTES:
         doing = (
-            "called in another stream than the default one (work in torch.cuda.current_stream(), "
-            "and let it wait for what runs in streams of your own)"
+            "called in another stream than the default one, or while work is queued before it "
+            "(work in torch.cuda.current_stream(), and let it wait for what runs in streams of "
+            "your own)"
         )
         # the other set's results may lie in memory that is used again
         check.call_again(sets, [0, 1, 0], doing, manner="in_a_stream")

@@ -92,6 +92,7 @@ class _Verification:
             if not self._context.ablating:
                 module_checks.check_places(check)
                 module_checks.check_streams(check)
+                module_checks.check_manners(check)
                 module_checks.check_settings(check)
                 module_checks.check_state(check)
                 module_checks.check_two_instances(check)

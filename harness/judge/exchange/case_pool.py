@@ -55,6 +55,10 @@ class CasePool:
     left_state: dict[str, LeftValue] = field(default_factory=dict)
     # names of what forward updates alike for all inputs, see Updates.foreseen
     foreseen: set[str] | None = None
+    # whether the reference works with other values of those, see Updates.other_values
+    takes_other_values: bool | None = None
+    # whether its results are the same in evaluation mode
+    ignores_modes: bool | None = None
     # names of updated tensors of which many values may be right, see tolerance.derive_carried
     unsure: set[str] = field(default_factory=set)
     # a case with gradients where none are recorded, with checking sets of its own

@@ -86,8 +86,8 @@ class Block:
     """Whether what the reference updates was known only from the candidate's own report, or may
     have been computed for many calls at once."""
     unseen_us: float = 0.0
-    """What a call may have saved by work that nobody sees: on a device in held slices and by taken
-    memory, see Witness."""
+    """What a call may have saved by work that nobody sees: before the rounds, see timing.ahead, and
+    on a device in held slices and by taken memory, see Witness."""
     unverified: int = 0
     """The most rounds whose outputs were verified together, 0 if unknown: nobody watches a device
     while they are."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ...wire import buffers, dtypes, memory_files
-from ...wire.layouts import plan_layout
+from ...wire.layouts import Layout, plan_layout
+from ...workers import parameter_states
 from ..correctness import tolerance
+from ..errors import WorkerFailed
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet, LeftValue
 from ..processes.worker import Worker
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 
 # integers are foreseen from so many on: a counter is no work, but of another number nobody knows
 # what went into it
-FORESEEN = 256
+FORESEEN = 16
+# calls by which other values are tried, and that are made where those do not fit
+TRIED, MOST_CALLS = 3, 16
 # a part that counts: in a histogram, two draws may add as much to an element by chance
 FORESEEN_SHARE, CHAINS = 1 / 16, 4
 # bytes relative to the original values, at most: 64-bit values for 8-bit ones
@@ -57,6 +62,76 @@ class Updates:
                 if is_foreseen([chain[number] for chain in chains], initial[name])
             }
         return pool.foreseen
+
+    def other_values(
+        self, pool: CasePool, state: int, initial: Mapping[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Return values of what calls update that nobody knows: as for a change of the parameters,
+        or, where the reference does not work with such, as a few calls leave them in a state of the
+        parameters. initial: the values as constructed. Raises WorkerFailed."""
+        device = "cuda" if pool.shared else "cpu"
+        before = {name: initial[name] for name in pool.updated}
+
+        def draw() -> dict[str, torch.Tensor]:
+            return parameter_states.renewed(before, parameter_states.draw("changed"), device)
+
+        if pool.takes_other_values is None:
+            pool.takes_other_values = self._works_with(pool, draw())
+        if pool.takes_other_values:
+            return draw()
+        count = 1 + secrets.randbelow(MOST_CALLS)
+        calls = [("dense", secrets.randbits(48)) for _ in range(count)]
+        left = self._values(pool, state, calls, ["expected", "framework"], [count])[count]
+        return dict(zip(pool.updated, left["framework"], strict=True))
+
+    def _works_with(self, pool: CasePool, values: Mapping[str, torch.Tensor]) -> bool:
+        """Whether calls that begin with these values return what they return otherwise, and leave
+        numbers: a result may depend on what no call changes, a cache but for one line, say."""
+        layout = plan_layout(list(values.values()))
+        fd = memory_files.create("other", int(layout["bytes"]))
+        try:
+            buffers.write(fd, layout, list(values.values()))
+            with self._in_state(pool, 0):
+                found = self._worker.ask(
+                    "works_with",
+                    [fd],
+                    seconds=TASK_SECONDS,
+                    case=pool.name,
+                    seeds=[secrets.randbits(48) for _ in range(TRIED)],
+                    families=["dense"] * TRIED,
+                    names=pool.updated,
+                    layout=layout,
+                )
+            return bool(self._worker.data(found))
+        except WorkerFailed:
+            return False
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _in_state(self, pool: CasePool, state: int) -> Iterator[None]:
+        """Put the reference into a state, and back afterwards."""
+        before = pool.states.current
+        pool.states.current = None  # sets that were drawn since may have updated the reference
+        self._set_state(pool, state)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self._set_state(pool, before)
+
+    def ignores_modes(self, pool: CasePool) -> bool:
+        """Return whether the reference returns the same in evaluation mode. Raises WorkerFailed."""
+        if pool.ignores_modes is None:
+            with self._in_state(pool, 0):
+                found = self._worker.ask(
+                    "ignores_modes",
+                    seconds=TASK_SECONDS,
+                    case=pool.name,
+                    seed=secrets.randbits(48),
+                )
+            pool.ignores_modes = bool(self._worker.data(found))
+        return pool.ignores_modes
 
     def after(self, pool: CasePool, state: int, sets: Sequence[InputSet]) -> dict[str, LeftValue]:
         """Return the values as calls on these sets, one after another, leave them that began in a
@@ -96,40 +171,36 @@ class Updates:
     ) -> dict[int, dict[str, list[torch.Tensor]]]:
         """Return the updated tensors in these ways, by the number of calls. calls: family and seed
         of each. counts: ascending. renewed: see after_each."""
-        before = pool.states.current
-        pool.states.current = None  # sets that were drawn since may have updated the reference
         size = len(counts) * int(pool.describe["state_layout"]["bytes"])
         fds: list[int] = []
         try:
-            self._set_state(pool, state)
             fds += [memory_files.create(name, _WAYS[name] * size) for name in ways]
-            begin: dict[str, Any] = {}
+            begin: dict[str, Layout] = {}
             if renewed is not None:
                 values = [renewed[name] for name in pool.updated]
-                begin["renewed"] = plan_layout(values)
-                fds.append(memory_files.create("renewed", int(begin["renewed"]["bytes"])))
-                buffers.write(fds[-1], begin["renewed"], values)
-            layouts = self._worker.data(
-                self._worker.ask(
-                    "left_state",
-                    fds,
-                    seconds=TASK_SECONDS,
-                    case=pool.name,
-                    seeds=[seed for _, seed in calls],
-                    families=[family for family, _ in calls],
-                    names=pool.updated,
-                    counts=list(counts),
-                    **begin,
+                layout = begin["renewed"] = plan_layout(values)
+                fds.append(memory_files.create("renewed", int(layout["bytes"])))
+                buffers.write(fds[-1], layout, values)
+            with self._in_state(pool, state):
+                layouts = self._worker.data(
+                    self._worker.ask(
+                        "left_state",
+                        fds,
+                        seconds=TASK_SECONDS,
+                        case=pool.name,
+                        seeds=[seed for _, seed in calls],
+                        families=[family for family, _ in calls],
+                        names=pool.updated,
+                        counts=list(counts),
+                        **begin,
+                    )
                 )
-            )
             found = {
                 name: buffers.read(fd, layouts[name]) for fd, name in zip(fds, ways, strict=False)
             }
         finally:
             for fd in fds:
                 os.close(fd)
-            if before is not None:
-                self._set_state(pool, before)
         size = len(pool.updated)
         return {
             count: {way: found[way][size * n : size * (n + 1)] for way in ways}

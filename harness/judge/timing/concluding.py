@@ -26,8 +26,8 @@ WAITS = (
 )
 WAITS_FOR_DEVICE = (
     "a call waits for the device before it has launched all of its work (item, nonzero, a copy to "
-    "the host, or a synchronization), so the host's launches are in its figure, and a part of the "
-    "judge's work. Decide on the device what depends on values"
+    "the host, or a synchronization; or its launches take very long), so the host's launches are "
+    "in its figure, and a part of the judge's work. Decide on the device what depends on values"
 )
 AHEAD = (
     "unmeasured calls take longer than measured ones, by more than the baseline's do: the figure "
@@ -383,9 +383,7 @@ def _doubts(
             "memory that it uses"
         )
     if unseen_us > 0.05:
-        text += (
-            f". {unseen_us:.1f} us of it: the device may have worked for it outside of its calls"
-        )
+        text += f". {unseen_us:.1f} us of it: work before its measured calls, or beside a device's"
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 
 

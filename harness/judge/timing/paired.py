@@ -29,6 +29,7 @@ from ..figures.case_times import Block
 from ..processes.freezing import HeldProcesses, aside, turns
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
+from .ahead import Ahead
 from .memory_use import MemoryUse
 from .queued import Queued
 from .rounds import Rounds, TimedCandidate
@@ -107,6 +108,9 @@ class _TimedBlock:
         if checked and pool.updated:
             for each in candidates:
                 each.state = TimedState(pool, each.worker, task.drawer)
+                if pool.one_by_one and one_core:
+                    each.ahead = Ahead(each.worker, task.baseline_worker)
+        self._is_counted = any(each.ahead is not None for each in candidates)
 
     def measure(self, lock: DeviceLock, cancel: CancelToken | None, *, hot: bool) -> list[Block]:
         task, pool, sides = self._task, self._pool, self._sides
@@ -151,9 +155,9 @@ class _TimedBlock:
                     with self._blame(name):
                         candidate.state.verify()
         for name, block in blocks.items():
-            state = self._by_name[name].state
+            state, ahead = self._by_name[name].state, self._by_name[name].ahead
             block.state_open = state is not None and bool(state.open)
-            block.unseen_us = sides.unseen_us(name)
+            block.unseen_us = ahead.us if ahead is not None else sides.unseen_us(name)
             block.pairs = {
                 other: list(zip(rounds.times_us[other], rounds.times_us[name], strict=True))
                 for other in self._baselines
@@ -167,17 +171,26 @@ class _TimedBlock:
         """Run the rounds of a half, and keep the state that they leave for the end."""
         sides, first = self._sides, self._baselines[0]
         sides.half, sides.calls_made = half, {}
+        sides.call_counts.clear()
+        for name, candidate in self._by_name.items():
+            if candidate.ahead is not None:
+                with self._blame(name):
+                    candidate.ahead.begin()
         if half.state:
             # callers are started again afterwards: a worker in calls takes no commands
             for name in self._by_name:
                 self._set_state(name, half.state)
-            with self._blame(first):
+            with self._blame(first), rounds.count_baseline():
                 # of all baselines: they share a process
                 Drawer(self._task.baseline_worker).take_state(self._pool, half.state)
         for name, candidate in self._by_name.items():
             if candidate.state is not None:
                 with self._blame(name), self._awake(name):
                     candidate.state.begin(partial(sides.call_once, name))
+        if self._is_counted:
+            with self._blame(first), rounds.count_baseline():
+                for _ in range(sides.call_counts[""]):
+                    sides.call_once(first)
         roots = {each.worker.root: each.name for each in self._candidates}
         roots[self._task.baseline_worker.root] = first
         with (
@@ -185,9 +198,10 @@ class _TimedBlock:
             turns(*roots, held=self._held, blame=lambda root: self._blame(roots[root])) as turn,
         ):
             rounds.run(half, turn)
-            for candidate in self._candidates:
+            for name, candidate in self._by_name.items():
                 if candidate.state is not None:
-                    candidate.state.look()
+                    with self._blame(name):
+                        candidate.state.look()
         for name, candidate in self._by_name.items():
             if candidate.state is not None:
                 with self._blame(name), self._awake(name):

@@ -166,6 +166,11 @@ class Queued(Sides):
             (self._run_empty(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)
         ]
 
+    def is_idle(self) -> bool:
+        with device_witness.watching() as witness:
+            witness.finish(late=True)
+        return witness.beside_ns + witness.held_ns < LEAST_BESIDE_NS
+
     def unseen_us(self, name: str) -> float:
         """Return the mean, since a few bursts may hide the work of all."""
         bursts_ns = self._unseen_ns.get(name, [])

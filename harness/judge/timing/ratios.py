@@ -115,6 +115,8 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
         or bool(pool.predictable or pool.sampled_alike or pool.hardly_read)
     )
     is_barred |= is_state_open(first_times) or is_state_open(second_times)
+    # who waits for the device bears a part of the judge's work
+    is_barred |= first_times.waits != second_times.waits
     return _Ratio(
         case,
         math.log(comparison.speedup),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from ..processes.freezing import Turn
 from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
 from ..tasks.timing_plan import BURSTS
+from .ahead import Ahead
 from .memory_use import MemoryUse
 from .runners import Burst, Sides
 from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
@@ -32,8 +33,8 @@ Blame = Callable[[str], AbstractContextManager[None]]
 @dataclass
 class TimedCandidate:
     """A candidate in one block. name: its name among the sides, "" for the first. place: its number
-    among the candidates. attribute: a context that attributes errors to it. state: what calls
-    update, None if nobody watches it. storage: for outputs that wait to be verified, which
+    among the candidates. attribute: a context that attributes errors to it. state, ahead: of what
+    calls update, None if nobody watches it. storage: for outputs that wait to be verified, which
     are pending."""
 
     place: int
@@ -41,6 +42,7 @@ class TimedCandidate:
     slots: Slots
     attribute: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     state: TimedState | None = None
+    ahead: Ahead | None = None
     storage: Sequence[Any] = ()
     pending: list[tuple[Any, Group]] = field(default_factory=list)
 
@@ -99,12 +101,14 @@ class Rounds:
         self.verify()
         self._half, pool = half, self._pool
         settled_ns = self._settle(turn)
-        for name, state in self._states.items():
-            with self._blame(name):
-                if state.renew():
-                    self._sides.calls_made[name] = []
         for memory in self._memory.values():
             memory.look()
+        for name, state in self._states.items():
+            with self._blame(name):
+                if state.renew(half.state, self._sides.calls_made[name]):
+                    self._sides.calls_made[name] = []
+                    if not self._sides.is_idle():
+                        state.distrust()
         rounds = rounds_of(half, pool, self._most)
         offset, number = self._rng.randrange(rounds), 0
         between, cuts = 0 if rounds == 1 else -1, dict[int, int]()
@@ -127,6 +131,7 @@ class Rounds:
                 between = self._rng.choice([n for n in range(1, rounds) if n not in cuts])
                 memory_looks = self._rng.sample(range(1, rounds), min(LOOKS, rounds - 1))
         self._sides.watches = {}
+        self._spread()
         # not between the rounds, since they would warm up one side's process
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             with self._blame(self._baselines[0]):
@@ -159,15 +164,44 @@ class Rounds:
         burst."""
         sides, settled_ns = self._sides, dict[str, float]()
         for name in [*self._candidates, *self._baselines]:
-            with self._blame(name):
+            # of candidates, all time counts
+            is_first = name == self._baselines[0]
+            counted = self.count_baseline() if is_first else contextlib.nullcontext()
+            with self._blame(name), counted:
                 burst_ns = sides.settle(name, self._scratch, turn)
             if name in self._candidates:
                 settled_ns[name] = burst_ns
-            else:
+            # a device's heaps do not settle
+            if name not in self._candidates or self._pool.shared:
                 self._limit_rounds(burst_ns)
-        for name, block in self._blocks.items():
-            block.changed_at = len(self.times_us[name])
+        for name, candidate in self._candidates.items():
+            self._blocks[name].changed_at = len(self.times_us[name])
+            if candidate.ahead is not None:
+                with self._blame(name):
+                    counts = sides.call_counts
+                    candidate.ahead.settled(counts[name], counts[self._baselines[0]])
         return settled_ns
+
+    @contextlib.contextmanager
+    def count_baseline(self) -> Iterator[None]:
+        """Count the first baseline's time for the candidates whose time before the rounds
+        counts."""
+        with contextlib.ExitStack() as stack:
+            for candidate in self._candidates.values():
+                if candidate.ahead is not None:
+                    stack.enter_context(candidate.ahead.of_baseline())
+            yield
+
+    def _spread(self) -> None:
+        """Spread what candidates did before these rounds over the calls of the half."""
+        calls = self._pool.warm_calls + self._pool.calls
+        for name, candidate in self._candidates.items():
+            if candidate.ahead is not None:
+                at = self._blocks[name].changed_at
+                own_us, baseline_us = (
+                    self.times_us[side][at:] for side in (name, self._baselines[0])
+                )
+                candidate.ahead.spread(own_us, baseline_us, calls)
 
     def _slowest_ns(self, settled_ns: Mapping[str, float]) -> float:
         """Return the time of the slowest candidate's burst: not by the turns in which its heap
@@ -204,7 +238,8 @@ class Rounds:
             if number in state_looks:
                 self._copy_state()
             for name in self._order:
-                result = self._burst(name, self._group(groups, name, number), turn)
+                group = self._group(groups, name, number, together=True)
+                result = self._burst(name, group, turn)
                 if number in state_looks:
                     self._look_at_state(name)
                 for side, block in self._blocks_of(name):
@@ -224,6 +259,8 @@ class Rounds:
     def _copy_state(self) -> None:
         """Let a device copy the candidates' state behind their next bursts, and as much behind
         those of the baselines, so that each side has it."""
+        if not self._pool.shared:
+            return
         copies = {name: state.copies() for name, state in self._states.items()}
         self._sides.also.update(copies)
         if copies:
@@ -236,18 +273,21 @@ class Rounds:
             with self._blame(name):
                 self._states[name].look_between(len(self._sides.calls_made[name]))
 
-    def _group(self, groups: Sequence[Group], name: str, number: int) -> Group:
+    def _group(
+        self, groups: Sequence[Group], name: str, number: int, *, together: bool = False
+    ) -> Group:
         """Return the sets of a side in a round. Candidates get different ones, since those of one
         author could pass results to each other, for example by numbers of descriptors or pages that
         all processes of a machine can see; baselines those of later rounds, so that no side finds
-        caches warm."""
+        caches warm, or with `together` those of a candidate: a device's caches are cleared."""
         count = len(self._candidates)
         rounds = len(groups) // count
         if name in self._candidates:
             place, later = self._candidates[name].place, 0
         else:
             step = max(1, rounds // (len(self._baselines) + 1))
-            place, later = number % count, step * (1 + self._baselines.index(name))
+            place = number % count
+            later = 0 if together else step * (1 + self._baselines.index(name))
         return groups[(number + later) % rounds * count + place]
 
     def _burst(self, name: str, group: Group, turn: Turn) -> Burst:

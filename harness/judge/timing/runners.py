@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ class Sides(ABC):
         self.queue_ns = 0
         # by candidate: the inputs of its calls, in order; for the caller, which empties it
         self.calls_made: dict[str, list[InputSet]] = {}
+        self.call_counts: Counter[str] = Counter()  # of all sides, also for the caller to empty
         # by candidate: what a device copies behind the outputs of its next burst
         self.also: dict[str, Copies] = {}
         # by candidate: called while its next bursts are queued on a device
@@ -153,7 +155,8 @@ class Sides(ABC):
             )
 
     def note_calls(self, name: str, sets: Sequence[InputSet]) -> None:
-        """Note the inputs of calls that a side has made, if it is a candidate."""
+        """Count calls that a side has made, and note their inputs if it is a candidate."""
+        self.call_counts[name] += len(sets)
         if name in self._seconds_taken:
             self.calls_made.setdefault(name, []).extend(sets)
 
@@ -192,6 +195,10 @@ class Sides(ABC):
         """Time empty calls in the baselines' process, NULL_TURNS times in each half of a block.
         Returns nanoseconds by the bill, and the part that a candidate could save."""
         return []
+
+    def is_idle(self) -> bool:
+        """Return whether a device does no work for anybody, while all processes stand still."""
+        return True
 
     def unseen_us(self, name: str) -> float:
         """Return what a call of a candidate may have saved by work that nobody can tell."""

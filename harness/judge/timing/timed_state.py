@@ -1,15 +1,16 @@
 """Checks what timed calls leave in the parameters and buffers that the reference's forward updates.
 
-Before the rounds of each half the judge writes other values there, which nobody knows, so that no
-call can compute what later ones leave before anybody measures. What they left is read from the
-memory of the stopped process, after a round that is drawn, after two turns that end early (on a
-CPU) or two calls alone (on a device), and after the last call, so that it can neither bring them up
-to date when it is asked nor do so for several turns at once. On a device that shares its memory
-they are copied behind the outputs of the drawn round, before the clock stops. A tensor that is not
-where it lay before the calls is taken from the process's own report: it was assigned anew, it is
-not contiguous, or the judge cannot read its device memory. What is known only from there makes no
-candidate faster, and neither does what lies in the memory of another tensor or in pages of a file,
-what the reference updates alike for all inputs, or where it makes more of roundings than errors.
+Before the rounds of each half the judge reads what lies there and writes other values, which nobody
+knows, so that no call can compute what later ones leave before anybody measures. What they left is
+read from the memory of the stopped process, after a round that is drawn, after two turns that end
+early (on a CPU) or two calls alone (on a device), and after the last call, so that it can neither
+bring them up to date when it is asked nor do so for several turns at once. On a device that shares
+its memory they are copied behind the outputs of the drawn round, before the clock stops. A tensor
+that is not where it lay before the calls is taken from the process's own report: it was assigned
+anew, it is not contiguous, or the judge cannot read its device memory. What is known only from
+there makes no candidate faster, and neither does what lies in the memory of another tensor or in
+pages of a file, what the reference updates alike for all inputs, or where it makes more of
+roundings than errors.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...wire import dtypes
-from ...workers import parameter_states
+from ...workers.value_order import sorted_axes
 from .. import candidate_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
@@ -94,6 +95,12 @@ class TimedState:
         self._between: list[tuple[int, dict[str, torch.Tensor]]] = []
         self._targets: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._renewed: dict[str, torch.Tensor] | None = None
+        # for each half; drawn now, since no clock runs and no process stands still
+        self._others = {
+            half.state: drawer.updates.other_values(pool, half.state, initial)
+            for half in pool.halves
+            if (pool.one_by_one or pool.shared) and self._is_small
+        }
         self._left: list[_Left] = []
         self.open: set[str] = set()
         """What makes no candidate faster, see above; values that are not finite were not
@@ -111,19 +118,29 @@ class TimedState:
             self._fixed -= self._elsewhere_too()
         self._between, self._renewed = [], None
 
-    def renew(self) -> bool:
+    def renew(self, state: int, calls: list[InputSet]) -> bool:
         """Write other values while the process is stopped, before the rounds of a half: what it has
-        computed from those before is of no use then. Returns whether all of it was written: not
-        where some of it does not lie still, which makes no candidate faster anyway."""
-        can_read = self._pool.one_by_one or self._pool.shared
-        if not can_read or self._fixed != set(self._like):
+        computed from those before is of no use then. Returns whether they were written: not where
+        some of them do not lie still or can no longer be read, which makes no candidate faster.
+        state, calls: see `end`, of the half so far."""
+        if state not in self._others or self._fixed != set(self._like):
             return False
-        values = parameter_states.renewed(self._like, parameter_states.draw("changed"))
-        for name, value in values.items():
+        present = self._read(self._places)
+        if len(present) < len(self._like):
+            return False
+        others = self._others.pop(state)
+        if self._pool.takes_other_values:
+            others = {name: _partly(present[name], value) for name, value in others.items()}
+        self._left.append(_Left(state, None, calls, [(len(calls), present)]))
+        for name, value in others.items():
             if not candidate_state.write(self._worker, self._places[name], value):
-                raise Interfered(f"{name} does not lie where it says, or cannot be written there")
-        self._renewed = values
+                raise Interfered(f"{name} lies in memory that cannot be written")
+        self._renewed = others
         return True
+
+    def distrust(self) -> None:
+        """Let nothing be certified: somebody may have worked where nobody looked."""
+        self.open |= set(self._like)
 
     def looks_alone(self, rng: random.Random, calls: int) -> Sequence[int]:
         """Draw the calls alone on a device, of so many, after which to look as well: who updates
@@ -234,10 +251,15 @@ class TimedState:
             for calls_made, found in self._between
         ]
         self._left.append(_Left(state, self._renewed, calls, [*looks, (len(calls), values)]))
+        if self._renewed is not None and still != set(self._like):
+            # it has moved since, so the values were written where it is no more
+            self.open |= set(self._like)
+            self._left.pop()
         if self._pool.one_by_one or self._pool.shared:
             between = [set(found) for _, found in self._between]
             read = (still & self._fixed & set(self._seen)).intersection(*between or [set()])
-            self.open |= set(self._like) - read
+            # steps may have been computed before the rounds where they begin as they ended there
+            self.open |= set(self._like) - (read if self._renewed is not None else set())
 
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
@@ -258,13 +280,19 @@ class TimedState:
         before: Mapping[str, torch.Tensor],
     ) -> None:
         """Compare what some calls left. before: what they began with. Raises WrongWhenTimed."""
+        hint = (
+            ""
+            if before is self._like
+            else ". Its values were changed between calls, while the process stood still: read "
+            "them in each call, and keep no copy"
+        )
         for name, reference in expected.items():
             if name not in values:
                 continue
             value, framework = values[name], reference.framework
             # an overflow in one call stays, and another right order of operations has none
-            lost = ~(_is_finite(framework) & _is_finite(reference.expected))
-            lost &= _is_finite(self._like[name])  # others, of a mask, say, are compared
+            lost = ~(dtypes.is_finite(framework) & dtypes.is_finite(reference.expected))
+            lost &= dtypes.is_finite(before[name])  # others, of a mask, say, are compared
             if reference.unsure or bool(lost.any()):
                 self.open.add(name)
                 self._pool.unsure.add(name)
@@ -277,17 +305,12 @@ class TimedState:
             if finding.signal is not None:
                 unchanged = same_bits(value, before[name])
                 here = "it is left unchanged" if unchanged else finding.detail
-                text = f"the reference updates {name} in each call, but here {here}"
+                text = f"the reference updates {name} in each call, but here {here}{hint}"
                 raise WrongWhenTimed(
                     self._pool.name,
                     replace(finding, signal="wrong.state", detail=text),
                     "the state after the timed calls is wrong",
                 )
-
-
-def _is_finite(tensor: torch.Tensor) -> torch.Tensor:
-    finite: torch.Tensor = dtypes.comparable(tensor).isfinite()
-    return finite
 
 
 def _zeroed(tensor: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
@@ -296,3 +319,28 @@ def _zeroed(tensor: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:
         return tensor
     kept: torch.Tensor = dtypes.comparable(tensor).masked_fill(lost, 0).to(tensor.dtype)
     return kept
+
+
+def _partly(present: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the present values with those of the other tensor in all elements, in about half of
+    them, or in a sixteenth in a row: who looks at a few elements only may miss the change. In all
+    of integers and sorted values, which may mean something together."""
+    import torch
+
+    count, chance = present.numel(), random.SystemRandom()
+    part = chance.choice(("all", "half", "row"))
+    if count < 2 or part == "all" or not present.is_floating_point() or sorted_axes(present):
+        return other
+    if part == "half":
+        chosen = torch.rand(count) < 0.5
+    else:
+        length = -(-count // 16)
+        chosen = torch.zeros(count, dtype=torch.bool)
+        start = chance.randrange(count - length + 1)
+        chosen[start : start + length] = True
+    mixed, source = (
+        each.contiguous().view(-1).view(torch.uint8).view(count, -1) for each in (present, other)
+    )
+    mixed = mixed.clone()
+    mixed[chosen] = source[chosen]
+    return mixed.view(-1).view(present.dtype).view(present.shape)

@@ -97,8 +97,7 @@ def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[floa
         return None, None
     if parent is None:
         return node.fitness, node.interval
-    comparison = assured(node, parent)
-    return comparison.ratio, comparison.interval
+    return assured(node, parent)
 
 
 def refusal(

@@ -3,6 +3,7 @@ they begin."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,27 +42,66 @@ def get_init_inputs():
 """
 
 
-@pytest.fixture(scope="module")
-def opened(judge_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawer]:
-    path = tmp_path_factory.mktemp("task") / "sums.py"
-    path.write_text(SUMS)
+# the result depends on the lines that no call writes
+CACHE = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.randn(8, 4))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.kept[3] = x.mean(0)
+        return x @ self.kept.t()
+
+
+def get_inputs():
+    return [torch.randn(64, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@contextlib.contextmanager
+def opening(judge_cache: Path, path: Path, text: str) -> Iterator[tuple[Drawer, CasePool]]:
+    path.write_text(text)
     machine = Machine(judge_cache)
     try:
-        task, _ = open_task(machine, SUMS, str(path), lambda *_: None, None, timed=False)
+        task, _ = open_task(machine, text, str(path), lambda *_: None, None, timed=False)
         try:
-            yield task.drawer
+            pool = task.drawer.describe("default")
+            task.drawer.draw_checking(pool)
+            yield task.drawer, pool
+            pool.close()
         finally:
             task.close()
     finally:
         machine.close()
 
 
+@pytest.fixture(scope="module")
+def sums(
+    judge_cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Drawer, CasePool]]:
+    path = tmp_path_factory.mktemp("task") / "sums.py"
+    with opening(judge_cache, path, SUMS) as found:
+        yield found
+
+
 @pytest.fixture
-def pool(opened: Drawer) -> Iterator[CasePool]:
-    found = opened.describe("default")
-    opened.draw_checking(found)
-    yield found
-    found.close()
+def opened(sums: tuple[Drawer, CasePool]) -> Drawer:
+    return sums[0]
+
+
+@pytest.fixture
+def pool(sums: tuple[Drawer, CasePool]) -> CasePool:
+    return sums[1]
 
 
 def test_values_after_each_of_several_numbers_of_calls(opened: Drawer, pool: CasePool) -> None:
@@ -86,3 +126,25 @@ def test_calls_begin_with_what_the_judge_wrote(opened: Drawer, pool: CasePool) -
     # the state is as before for whoever asks next
     again = opened.updates.after(pool, 0, sets)
     assert torch.equal(again["total"].expected, usual["total"].expected)
+
+
+def test_other_values_are_drawn_where_the_results_do_not_depend_on_them(
+    opened: Drawer, pool: CasePool
+) -> None:
+    initial = opened.initial_state(pool)
+    one, other = (opened.updates.other_values(pool, 0, initial) for _ in range(2))
+    assert pool.takes_other_values
+    assert list(one) == pool.updated
+    assert not torch.equal(one["total"], other["total"])
+    assert torch.equal(one["calls"], initial["calls"])  # a counter
+
+
+def test_values_are_left_by_calls_where_results_depend_on_them(
+    judge_cache: Path, tmp_path: Path
+) -> None:
+    with opening(judge_cache, tmp_path / "cache.py", CACHE) as (drawer, pool):
+        initial = drawer.initial_state(pool)["kept"]
+        other = drawer.updates.other_values(pool, 0, {"kept": initial})["kept"]
+        assert pool.takes_other_values is False
+        changed = (other != initial).any(-1)
+        assert changed.tolist() == [False] * 3 + [True] + [False] * 4

@@ -14,7 +14,13 @@ from harness.judge.timing.timed_state import CUT_TURNS, LOOKS_ALONE, MOST_LOOKED
 
 def state(*, one_by_one: bool = True, warm: int = 2, calls: int = 1, size: int = 4) -> TimedState:
     pool: Any = SimpleNamespace(
-        updated=["kept"], one_by_one=one_by_one, warm_calls=warm, calls=calls, name="only"
+        updated=["kept"],
+        one_by_one=one_by_one,
+        shared=False,
+        halves=[],
+        warm_calls=warm,
+        calls=calls,
+        name="only",
     )
     value = torch.empty(size, dtype=torch.uint8, device="meta")
     drawer: Any = SimpleNamespace(initial_state=lambda pool: {"kept": value})
