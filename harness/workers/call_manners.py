@@ -54,6 +54,8 @@ def _in_a_thread(call: Call) -> Call:
         records = torch.is_grad_enabled()
 
         def run() -> list[Any]:
+            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                torch.cuda.synchronize()  # native launches need a context of this thread
             with torch.set_grad_enabled(records):
                 return call(inputs)
 

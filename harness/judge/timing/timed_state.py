@@ -252,9 +252,9 @@ class TimedState:
         ]
         self._left.append(_Left(state, self._renewed, calls, [*looks, (len(calls), values)]))
         if self._renewed is not None and still != set(self._like):
-            # it has moved since, so the values were written where it is no more
+            # it has moved, maybe before the values were written where it is no more
             self.open |= set(self._like)
-            self._left.pop()
+            self._left = [each for each in self._left if each.state != state]
         if self._pool.one_by_one or self._pool.shared:
             between = [set(found) for _, found in self._between]
             read = (still & self._fixed & set(self._seen)).intersection(*between or [set()])
