@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from harness.judge.timing import timed_state
 from harness.judge.timing.timed_state import CUT_TURNS, LOOKS_ALONE, MOST_LOOKED_AT, TimedState
 
 
@@ -60,3 +61,74 @@ def test_calls_alone_are_looked_at_but_the_last(calls: int, looks: int) -> None:
 
 def test_large_state_is_not_looked_at_after_calls_alone() -> None:
     assert not state(size=MOST_LOOKED_AT + 1).looks_alone(random.Random(1), 8)
+
+
+OTHER = -1 - torch.rand(64)
+
+
+class Memory:
+    """A process's tensor at one address, which moves if `moves`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, moves: bool = False) -> None:
+        self.value = torch.rand(64)
+        self.moves, self.address = moves, 4096
+        for name in ("places", "read", "write"):
+            monkeypatch.setattr(timed_state.candidate_state, name, getattr(self, name))
+        monkeypatch.setattr(timed_state, "calling_process", lambda worker: 1)
+        monkeypatch.setattr(timed_state.ready_memory, "bytes_of_files", lambda process, parts: 0)
+
+    def places(self, worker: Any, key: str, names: list[str]) -> dict[str, int]:
+        self.address += 4096 * self.moves
+        return {"kept": self.address}
+
+    def read(self, worker: Any, address: int, like: torch.Tensor) -> torch.Tensor | None:
+        return self.value.clone() if address == self.address else None
+
+    def write(self, worker: Any, address: int, value: torch.Tensor) -> bool:
+        self.value = value.clone()
+        return True
+
+
+def renewable(memory: Memory, *, takes: bool = True) -> TimedState:
+    pool: Any = SimpleNamespace(
+        updated=["kept"],
+        one_by_one=True,
+        shared=False,
+        halves=[SimpleNamespace(state=0)],
+        takes_other_values=takes,
+        name="only",
+    )
+    others = SimpleNamespace(other_values=lambda *_: {"kept": OTHER.clone()})
+    drawer: Any = SimpleNamespace(
+        initial_state=lambda pool: {"kept": memory.value.clone()}, updates=others
+    )
+    found = TimedState(pool, SimpleNamespace(), drawer)  # type: ignore[arg-type]
+    found.begin(lambda: None)
+    return found
+
+
+def test_values_are_written_wholly_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = set()
+    for _ in range(64):
+        memory = Memory(monkeypatch)
+        before = memory.value.clone()
+        assert renewable(memory).renew(0, [])
+        new = memory.value != before
+        assert torch.equal(memory.value[new], OTHER[new])
+        changed.add(int(new.sum()))
+    assert {4, 64} < changed  # a sixteenth, all, and about a half
+    assert any(16 < count < 48 for count in changed)
+
+
+def test_values_that_belong_together_are_written_wholly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(16):
+        memory = Memory(monkeypatch)
+        assert renewable(memory, takes=False).renew(0, [])
+        assert torch.equal(memory.value, OTHER)
+
+
+def test_nothing_is_written_where_state_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory(monkeypatch, moves=True)
+    before = memory.value.clone()
+    assert not renewable(memory).renew(0, [])
+    assert torch.equal(memory.value, before)

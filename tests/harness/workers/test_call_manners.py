@@ -1,0 +1,61 @@
+"""Calls as programs make them: in another thread, in evaluation mode."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from harness.workers import call_manners
+
+
+class Module(torch.nn.Module):
+    """Notes where and how it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[bool, bool, bool]] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        here = threading.current_thread() is threading.main_thread()
+        self.seen.append((here, self.training, torch.is_grad_enabled()))
+        if bool(x.isnan().any()):
+            raise ValueError("no numbers")
+        return x + 1
+
+
+def prepared(module: Any) -> Any:
+    return SimpleNamespace(model=module, call=lambda inputs: [module(*inputs)])
+
+
+@pytest.mark.parametrize("records", [True, False])
+@pytest.mark.parametrize(
+    ("manner", "here", "training"),
+    [("", True, True), ("in_a_thread", False, True), ("in_eval", True, False)],
+)
+def test_a_call_is_made_where_and_how_it_is_said(
+    manner: str, here: bool, training: bool, records: bool
+) -> None:
+    module = Module()
+    with torch.set_grad_enabled(records):
+        (found,) = call_manners.wrap(prepared(module), manner)([torch.zeros(3)])
+    assert found.tolist() == [1.0] * 3
+    assert module.seen == [(here, training, records)]
+    assert module.training
+
+
+@pytest.mark.parametrize("manner", ["in_a_thread", "in_eval"])
+def test_errors_are_those_of_the_call_and_the_mode_is_as_before(manner: str) -> None:
+    module = Module()
+    with pytest.raises(ValueError, match="no numbers"):
+        call_manners.wrap(prepared(module), manner)([torch.full((2,), torch.nan)])
+    assert module.training
+
+
+def test_a_function_has_no_modes() -> None:
+    calls = SimpleNamespace(model=torch.relu, call=lambda inputs: [torch.relu(*inputs)])
+    (found,) = call_manners.wrap(calls, "in_eval")([torch.tensor([-1.0, 2.0])])  # type: ignore[arg-type]
+    assert found.tolist() == [0.0, 2.0]
