@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..wire.nesting import replace_tensors, tensors_of
-from . import input_places
+from . import input_places, modules
 
 if TYPE_CHECKING:
     from .prepared_model import PreparedModel
@@ -34,14 +34,8 @@ def _in_eval(call: Call, model: Any) -> Call:
     """Return a call of a module that its owner has put into evaluation mode."""
 
     def evaluated(inputs: Any) -> list[Any]:
-        if not hasattr(model, "eval"):
+        with modules.in_evaluation(model):
             return call(inputs)
-        was_training = getattr(model, "training", True)
-        model.eval()
-        try:
-            return call(inputs)
-        finally:
-            model.train(was_training)
 
     return evaluated
 

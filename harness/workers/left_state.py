@@ -57,14 +57,16 @@ def write_left(
                 left += [state[name].detach().cpu().contiguous().clone() for name in names]
         return left
 
-    with task.all_threads():
-        ways = [left_by(case.precise), left_by(case.model)]
-        if len(write) > len(ways):
-            ways.append(ways[0])
-            if case.doubled:
-                # moved numbers may leave a domain: probabilities above one
-                with contextlib.suppress(TaskProblem):
-                    ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
+    try:
+        with task.all_threads():
+            ways = [left_by(case.precise), left_by(case.model)]
+            if len(write) > len(ways):
+                ways.append(ways[0])
+                if case.doubled:
+                    # moved numbers may leave a domain: probabilities above one
+                    with contextlib.suppress(TaskProblem):
+                        ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
+    finally:
         case.set_state(before)
     layouts = [plan_layout(left) for left in ways]
     for put, layout, left in zip(write, layouts, ways, strict=True):
@@ -76,8 +78,8 @@ def works_with(
     task: LiveTask, orders: Sequence[SetOrder], names: Sequence[str], values: Sequence[Any]
 ) -> bool:
     """Return whether calls of the reference on these sets that begin with these values of these
-    parameters and buffers return, bit for bit, what they return from its present ones, and leave
-    numbers where those do."""
+    parameters and buffers return the same numbers as from its present ones, and leave numbers where
+    those do."""
     case = task.cases[orders[0].case]
     present = modules.state(case.model, case.initial_state)
     before = [present[name].detach().clone() for name in case.initial_state]
@@ -103,35 +105,40 @@ def works_with(
         return False
     finally:
         case.set_state(before)
-    return all(same_bits(a, b) for a, b in zip(usual, found, strict=True)) and all(
+    return _are_same(usual, found) and all(
         bool((b | ~a).all()) for a, b in zip(usual_left, left, strict=True)
     )
 
 
 def ignores_modes(task: LiveTask, order: SetOrder) -> bool:
-    """Return whether a call of the reference returns the same, bit for bit, in evaluation mode."""
+    """Return whether a call of the reference returns the same in evaluation mode."""
     case = task.cases[order.case]
-    if not hasattr(case.model, "eval"):
-        return True
-    model: Any = case.model
-    call, inputs = model_calls.forward(model, case.upstream), _Inputs(task, case, [order])
-    was_training = bool(getattr(model, "training", True))
-    results = []
-    with task.all_threads():
-        for training in (was_training, False):
-            model.train(training)
-            try:
-                for _, given in inputs:
-                    results.append([e.detach().clone() for e in task.attempt(partial(call, given))])
-            except TaskProblem:
-                return False
-            finally:
-                model.train(was_training)
-    return all(same_bits(a, b) for a, b in zip(*results, strict=True))
+    call, (given,) = (
+        model_calls.forward(case.model, case.upstream),
+        [inputs for _, inputs in _Inputs(task, case, [order])],
+    )
+
+    def results() -> list[Any]:
+        return [each.detach().clone() for each in task.attempt(partial(call, given))]
+
+    try:
+        with task.all_threads():
+            usual = results()
+            with modules.in_evaluation(case.model):
+                return _are_same(usual, results())
+    except TaskProblem:
+        return False
 
 
-def same_bits(one: Any, other: Any) -> bool:
-    """Return whether two tensors of the same dtype hold the same numbers, NaN included."""
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Return whether tensors have the same forms and numbers, NaN included."""
+    return len(some) == len(others) and all(
+        (one.shape, one.dtype) == (other.shape, other.dtype) and _same_numbers(one, other)
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _same_numbers(one: Any, other: Any) -> bool:
     one, other = dtypes.comparable(one), dtypes.comparable(other)
     return bool(((one == other) | ((one != one) & (other != other))).all())
 

@@ -3,10 +3,11 @@ parameters, in the same way for both."""
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,3 +168,18 @@ def _spell(description: tuple[list[int], str] | None) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 120 else f"{text[:117]}..."
+
+
+@contextlib.contextmanager
+def in_evaluation(model: Any) -> Iterator[None]:
+    """Put a module into evaluation mode inside the block, with all of its parts, each of which has
+    its own mode afterwards. A function has no mode."""
+    parts = list(model.modules()) if hasattr(model, "modules") else []
+    before = [part.training for part in parts]
+    if parts:
+        model.eval()
+    try:
+        yield
+    finally:
+        for part, training in zip(parts, before, strict=True):
+            part.training = training

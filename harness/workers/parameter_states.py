@@ -109,10 +109,11 @@ def _new_value(name: str, value: Any, generator: Any, kind: Kind, *, grows: bool
     if grows and sample.numel():
         changed = _grow(changed, sample, generator, positive=positive)
     if kind in FLOATING and sample is original and value.numel() > 1:
-        limit = torch.finfo(value.dtype).max / 4
+        limit = min(torch.finfo(value.dtype).max, torch.finfo(changed.dtype).max) / 4
         changed = FLOATING[kind](changed.contiguous(), generator).clamp_(-limit, limit)
         changed = changed.abs_() if positive else changed
-    limit = torch.finfo(value.dtype).max  # rounding to fewer bits must not overflow
+    # rounding to fewer bits must not overflow
+    limit = min(torch.finfo(value.dtype).max, torch.finfo(changed.dtype).max)
     changed = changed.clamp_(-limit, limit)
     changed = changed if sample is original else torch.where(finite, changed, original)
     return sort_like(changed, sorted_axes(value)).to(value.dtype)

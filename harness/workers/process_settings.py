@@ -47,12 +47,16 @@ def modes() -> dict[str, Any]:
             torch._C._get_flash_sdp_enabled(),
             torch._C._get_mem_efficient_sdp_enabled(),
             torch._C._get_math_sdp_enabled(),
+            torch._C._get_cudnn_sdp_enabled(),
         ],
         "whether torch.autocast is on": [
             [torch.is_autocast_enabled(kind), str(torch.get_autocast_dtype(kind))]
             for kind in ("cpu", "cuda")
         ],
         "whether torch uses oneDNN": torch._C._get_mkldnn_enabled(),
+        "how deep Python may recurse": sys.getrecursionlimit(),
+        "the working folder": _folder(),
+        "how Ctrl-C is treated": str(signal.getsignal(signal.SIGINT)),
         "whether Python collects garbage": gc.isenabled(),
         "hooks of all modules": sorted(
             f"{name}: {len(value)}"
@@ -83,9 +87,6 @@ def present() -> dict[str, Any]:
         **modes(),
         # not among the modes: a worker uses other numbers for preparation
         "how many threads torch uses": torch.get_num_threads(),
-        "how deep Python may recurse": sys.getrecursionlimit(),
-        "the working folder": os.getcwd(),
-        "how Ctrl-C is treated": str(signal.getsignal(signal.SIGINT)),
         f"torch's {NUMBERS}": _digest(torch.get_rng_state().numpy().tobytes()),
         f"Python's {NUMBERS}": _digest(repr(random.getstate()).encode()),
         f"NumPy's {NUMBERS}": _digest(repr(numpy.random.get_state()).encode()) if numpy else "",
@@ -103,6 +104,13 @@ def changed_by(call: Callable[[], Any], earlier: dict[str, Any]) -> list[str]:
     call()
     after = present()
     return [name for name, value in before.items() if after[name] != value]
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it is gone
+        return ""
 
 
 def _digest(data: bytes) -> str:

@@ -230,16 +230,18 @@ class ReferenceHost(host.Host):
         left_state. Descriptor: a file with the values."""
         values = list(buffers.read(fds[0], layout))
         orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
-        return self.steps.run(  # type: ignore[no-any-return]
+        found: bool = self.steps.run(
             lambda: left_state.works_with(self.task, orders, names, values)
         )
+        self._complete()
+        return found
 
     def on_ignores_modes(self, fds: list[int], case: str, seed: int) -> bool:
         """Return whether a call of the reference returns the same in evaluation mode."""
         order = SetOrder(case, seed, "dense", 0.0)
-        return self.steps.run(  # type: ignore[no-any-return]
-            lambda: left_state.ignores_modes(self.task, order)
-        )
+        found: bool = self.steps.run(lambda: left_state.ignores_modes(self.task, order))
+        self._complete()
+        return found
 
     def on_make_set(
         self,

@@ -130,17 +130,18 @@ def check_places(check: CaseCheck) -> None:
 def check_manners(check: CaseCheck) -> None:
     """Call it in another thread of its process, and in evaluation mode where the reference returns
     the same in both. Raises Failure."""
-    sets = [input_set for state, input_set in check.pool.checking if state == 0][:1]
-    doing = "called in another thread than before"
-    check.call_again(sets, [0], doing, manner="in_a_thread")
-    if check.context.task.drawer.updates.ignores_modes(check.pool):
+    sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
+    order = list(range(len(sets)))
+    check.call_again(sets, order, "called in another thread than before", manner="in_a_thread")
+    small = check.pool.set_bytes <= MOST_SET_BYTES
+    if small and check.context.task.drawer.updates.ignores_modes(check.pool):
         doing = "called in evaluation mode, in which the reference returns the same"
-        check.call_again(sets, [0], doing, manner="in_eval")
+        check.call_again(sets, order, doing, manner="in_eval")
 
 
 def check_streams(check: CaseCheck) -> None:
     """Call it while its inputs are on their way, in another stream than the device's default one,
-    as programs do that overlap work or capture a graph, and in that. Raises Failure."""
+    as programs do that overlap work or capture a graph, and in the default one. Raises Failure."""
     sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
     most_bytes = (1 + len(sets)) * check.pool.set_bytes  # a copy is kept for each call
     if check.pool.shared and len(sets) == 2 and most_bytes <= MOST_SET_BYTES:

@@ -21,8 +21,8 @@ from .task_workers import TASK_SECONDS
 if TYPE_CHECKING:
     import torch
 
-# integers are foreseen from so many on: a counter is no work, but of another number nobody knows
-# what went into it
+# integers, and floats that stay whole, are foreseen from so many on: a counter is no work, but of
+# another number nobody knows what went into it
 FORESEEN = 16
 # calls by which other values are tried, and that are made where those do not fit
 TRIED, MOST_CALLS = 3, 16
@@ -118,6 +118,7 @@ class Updates:
             yield
         finally:
             if before is not None:
+                pool.states.current = None  # calls may have updated it
                 self._set_state(pool, before)
 
     def ignores_modes(self, pool: CasePool) -> bool:

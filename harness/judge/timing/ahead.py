@@ -3,7 +3,8 @@
 Where calls update something, who knows what it was can compute what later calls will leave, in
 calls that nobody measures or while its parameters are set. Other values are written before the
 rounds (see timed_state), but not of counters and masks, and some updates forget where they began.
-The kernel counts that time. What the
+The
+operating system counts that time. What the
 process takes beyond its calls, and beyond the same of the baseline's process, is spread over the
 half's calls and left open. The last half counts, since the parameters of the first are known from
 the process's beginning; and by how much calls of one half are shorter than those of the other,

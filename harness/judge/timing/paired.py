@@ -107,7 +107,8 @@ class _TimedBlock:
         self._sides.blame, self._sides.awake = self._blame, self._awake
         if checked and pool.updated:
             for each in candidates:
-                each.state = TimedState(pool, each.worker, task.drawer)
+                with _losing_baseline("reference"):
+                    each.state = TimedState(pool, each.worker, task.drawer)
                 if pool.one_by_one and one_core:
                     each.ahead = Ahead(each.worker, task.baseline_worker)
         self._is_counted = any(each.ahead is not None for each in candidates)
@@ -152,7 +153,7 @@ class _TimedBlock:
             rounds.verify()
             for name, candidate in self._by_name.items():
                 if candidate.state is not None:
-                    with self._blame(name):
+                    with self._blame(name), _losing_baseline("reference"):
                         candidate.state.verify()
         for name, block in blocks.items():
             state, ahead = self._by_name[name].state, self._by_name[name].ahead

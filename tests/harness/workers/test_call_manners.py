@@ -18,6 +18,7 @@ class Module(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[tuple[bool, bool, bool]] = []
+        self.frozen = torch.nn.Dropout().eval()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         here = threading.current_thread() is threading.main_thread()
@@ -45,6 +46,7 @@ def test_a_call_is_made_where_and_how_it_is_said(
     assert found.tolist() == [1.0] * 3
     assert module.seen == [(here, training, records)]
     assert module.training
+    assert not module.frozen.training
 
 
 @pytest.mark.parametrize("manner", ["in_a_thread", "in_eval"])

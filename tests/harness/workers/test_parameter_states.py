@@ -22,6 +22,8 @@ BEFORE = {
     "table": torch.arange(9),
     "causal": torch.ones(6, 6, dtype=torch.bool).tril(),
     "levels": torch.linspace(-1, 1, 9),
+    "double": torch.tensor([1e30, -2.0, 0.5], dtype=torch.float64),
+    "large": torch.tensor([3.2e38, -1.0], dtype=torch.bfloat16),
     "half": torch.randn(16, generator=torch.Generator().manual_seed(3)).half(),
 }
 

@@ -77,8 +77,10 @@ def opening(judge_cache: Path, path: Path, text: str) -> Iterator[tuple[Drawer, 
         try:
             pool = task.drawer.describe("default")
             task.drawer.draw_checking(pool)
-            yield task.drawer, pool
-            pool.close()
+            try:
+                yield task.drawer, pool
+            finally:
+                pool.close()
         finally:
             task.close()
     finally:
@@ -148,3 +150,46 @@ def test_values_are_left_by_calls_where_results_depend_on_them(
         assert pool.takes_other_values is False
         changed = (other != initial).any(-1)
         assert changed.tolist() == [False] * 3 + [True] + [False] * 4
+
+
+MODES = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.frozen = nn.Dropout().eval()
+
+    def forward(self, x):
+        assert not self.frozen.training
+        return {result}
+
+
+def get_inputs():
+    return [torch.randn(8, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "ignores"),
+    [
+        ("torch.tanh(self.frozen(x))", True),
+        ("x.tanh() if self.training else x.sin()", False),
+        ("(x.tanh(), x.sin()) if self.training else x.tanh()", False),
+        ("x.tanh()[:, :1] if self.training else x.tanh()", False),
+    ],
+)
+def test_whether_results_are_the_same_in_evaluation_mode(
+    judge_cache: Path, tmp_path: Path, result: str, ignores: bool
+) -> None:
+    text = MODES.format(result=result)
+    with opening(judge_cache, tmp_path / "modes.py", text) as (drawer, pool):
+        assert drawer.updates.ignores_modes(pool) is ignores
+        again = drawer.draw_example(pool, "dense")  # its parts have the modes that they had
+        assert len(again.expected) == len(pool.outputs["leaves"])
