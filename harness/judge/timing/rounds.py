@@ -171,7 +171,7 @@ class Rounds:
                 burst_ns = sides.settle(name, self._scratch, turn)
             if name in self._candidates:
                 settled_ns[name] = burst_ns
-            # a device's heaps do not settle
+            # on a device, where the judge's clock times these bursts as well
             if name not in self._candidates or self._pool.shared:
                 self._limit_rounds(burst_ns)
         for name, candidate in self._candidates.items():
