@@ -24,6 +24,7 @@ change, and nobody saves time with a sample of a vector."""
 KINDS: tuple[Kind, ...] = ("changed", "grown", "partly grown", "uneven", "raised", "moved")
 SHARES: dict[Kind, float] = {"grown": 1.0, "partly grown": 1 / 3}
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
+SQUARES = ("var", "sq")  # in names of what averages squares: a root of it is taken
 SMALL = 0.1  # a constant tensor below this counts as switched off
 
 
@@ -60,8 +61,8 @@ def values(
 ) -> list[Any]:
     """Return new values of all parameters and buffers but those in `kept`. Floating ones are
     computed on the model's device, since a host takes a minute for 10^9 of them. Non-finite values
-    are kept (a mask's -inf), running variances stay positive, sorted values stay sorted, and
-    integers are permuted unless they are sorted: they may be indices, or a table."""
+    are kept (a mask's -inf), variances and averages of squares stay positive, sorted values stay
+    sorted, and integers are permuted unless they are sorted: they may be indices, or a table."""
     import torch
 
     kind = KINDS[seed % len(KINDS)]
@@ -104,7 +105,9 @@ def _new_value(name: str, value: Any, generator: Any, kind: Kind, *, grows: bool
     original = value.float()
     finite = original.isfinite()
     sample = original if bool(finite.all()) else original[finite]
-    positive = "var" in name.rsplit(".", 1)[-1]
+    positive = any(part in name.rsplit(".", 1)[-1] for part in SQUARES) and bool(
+        (sample >= 0).all()
+    )
     changed = _change(original, sample, generator, positive=positive)
     if grows and sample.numel():
         changed = _grow(changed, sample, generator, positive=positive)
@@ -132,7 +135,8 @@ def _change(original: Any, sample: Any, generator: Any, *, positive: bool) -> An
         else 1.0
     )
     # in place: parameters may take a large part of the memory
-    changed = noise.flip(0).mul_(0 if positive else 0.25 * scale)
+    alone = positive and bool(sample.any())  # zeros of an average change by the sum alone
+    changed = noise.flip(0).mul_(0 if alone else 0.25 * scale)
     changed.addcmul_(original, noise.mul_(0.25).add_(1))
     return changed.abs_() if positive else changed
 

@@ -173,6 +173,7 @@ class CaseCheck:
     ) -> None:
         """Make more calls on inputs that were right before. manner: see workers.call_manners.
         Raises Failure."""
+        self.mismatches.shares.clear()  # other families are not called so
         self.run_burst(sets, order, doing, key=key, manner=manner)
         for index, outputs in zip(order, self._outputs(len(order)), strict=True):
             others = [each for each in sets if each is not sets[index]]

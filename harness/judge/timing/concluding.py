@@ -40,8 +40,8 @@ MERGED = (
 # What clearing memory takes, with the launch of a kernel, as a multiple of the least time to write
 # it: 64 MiB saved an attack 18 us a call (H200)
 CLEARING = 2.0
-# What copying outputs in a turn takes at most, as a multiple of the time at the measured rate: plain
-# copies of 8 MiB took up to 1.9 times that (2-core virtual machine)
+# What copying outputs in a turn takes at most, as a multiple of the time at the measured rate:
+# plain copies of 8 MiB took up to 1.9 times that (2-core virtual machine)
 MOST_COPYING = 3.0
 DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
 Times = Mapping[str, CaseTimes]  # by case

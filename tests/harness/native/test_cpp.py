@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,29 @@ def test_static_variables_of_templates_belong_to_one_library(
     """
     libraries = [load_cpp(source, defines={"VALUE": float(n)}) for n in (1, 2)]
     assert [library.value() for library in libraries] == [1.0, 2.0]
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
+def test_another_compiler_builds_again(tmp_path: Path) -> None:
+    calls, compiler = tmp_path / "calls", tmp_path / "g++"
+    environment = {
+        **os.environ,
+        "CXX": str(compiler),
+        "KEVOLVE_NATIVE_CACHE": str(tmp_path / "cache"),
+    }
+    builds = []
+    for text in ("first", "first", "second one"):
+        script = f'#!/bin/sh\n# {text}\necho >> {calls}\nexec {find_compiler()} "$@"\n'
+        if not compiler.exists() or compiler.read_text() != script:
+            compiler.write_text(script)
+            compiler.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        builds.append(calls.read_text().count("\n"))
+    assert builds == [1, 1, 2]

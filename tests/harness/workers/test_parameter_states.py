@@ -16,6 +16,8 @@ BEFORE = {
     "norm.weight": torch.ones(64),
     "temperature": torch.tensor(0.07),
     "running_var": torch.ones(64),
+    "exp_avg_sq": torch.zeros(64),
+    "log_var": torch.linspace(1, -1, 9),
     "mask": torch.tensor([0.0, -torch.inf, 0.5, 1.0]),
     "rotation": torch.randn(8, dtype=torch.complex64, generator=torch.Generator().manual_seed(2)),
     "order": torch.tensor([3, 1, 2, 0]),
@@ -44,6 +46,8 @@ def test_a_state_keeps_forms_and_what_must_stay(kind: Kind) -> None:
         values = found(kind)
         assert bool((values["levels"].diff() >= 0).all())
         assert values["running_var"].min() > 0
+        assert values["exp_avg_sq"].min() >= 0
+        assert kind == "moved" or values["log_var"].min() < 0
         assert sorted(values["order"].tolist()) == [0, 1, 2, 3]
 
 
@@ -122,6 +126,6 @@ def test_what_calls_update_gets_other_values_but_for_masks() -> None:
     for name, value in one.items():
         assert torch.equal(value, again[name]) or not bool(value.isfinite().all())
     assert torch.equal(one["causal"], BEFORE["causal"])
-    for name in ("weight", "running_var", "half"):
+    for name in ("weight", "running_var", "exp_avg_sq", "half"):
         assert not torch.equal(one[name], BEFORE[name])
         assert not torch.equal(one[name], other[name])
