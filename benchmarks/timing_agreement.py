@@ -35,7 +35,7 @@ from harness.judge.device.machine import Machine
 from harness.judge.evaluation import pipeline
 from harness.judge.evaluation.progress import Holdings
 from harness.judge.evaluation.verification import verify
-from harness.judge.figures import case_times
+from harness.judge.figures.block import Block
 from harness.judge.stage_context import StageContext, begin
 from harness.judge.tasks.opening import open_task
 from harness.judge.timing import paired
@@ -283,7 +283,7 @@ def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _ratio(block: case_times.Block) -> float:
+def _ratio(block: Block) -> float:
     return statistics.median([b / c for b, c in block.pairs["the kernel itself"]])
 
 

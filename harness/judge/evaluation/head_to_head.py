@@ -19,7 +19,8 @@ from ...settings import timing_effort
 from ...types import HeadToHead, Signal
 from ..candidate_workers import end_worker, prestart, start_worker
 from ..failures import Failure
-from ..figures.case_times import Block, CaseTimes
+from ..figures.block import Block
+from ..figures.case_times import CaseTimes
 from ..outcomes import Outcome, Timed, Verified
 from ..processes.freezing import HeldProcesses
 from ..processes.worker import Worker

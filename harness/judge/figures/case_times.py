@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
 
-from ...targets.state import DeviceState, Disturbance, disturbances
 from . import statistics
+from .block import Block
 
-OTHER = "other candidate"
 # Tolerated excess of a candidate's unmeasured calls, as a share of the time that the baseline's
 # take beyond measured ones: honest candidates that use threads took 0.5 to 0.65 of it in the
 # median, others up to 0.4.
 COLD_SHARE = 0.5
-# Rounds from the middle of each half on that tell what a settled heap does. Of 15 and 32 rounds,
-# honest processes found new memory in the first eight, and in few later ones; of four, in all.
-LEAST_LATER = 8
 # relative doubt about the gap: on an H200, transferring 160 MB took one honest process 200 us
 # longer than another, of about 40 ms
 GAP_NOISE = 0.03
@@ -35,160 +30,8 @@ POOLS_BYTES = 64 << 20
 # What a process on a device holds for the driver, kernels and libraries: 872 to 915 MiB on an H200
 # for the smallest tasks, with torch 2.11.
 PROCESS_BYTES = 1 << 30
-BUSY_SHARE = 0.1  # tolerated share of baseline bursts before which the device was not idle
 # on a CPU: a smaller excess of a call over its bill is time that the hypervisor took
 WAITING = 1.1
-
-
-@dataclass
-class Block:
-    """One candidate process on one case: raw figures of its rounds, and the device's state before
-    and after them. Figures by side use "" for the candidate and the name for a baseline.
-
-    pairs: by baseline, (baseline, candidate) microseconds per call by the inner clock. inner_ns,
-    outer_ns: the candidate's bursts by both clocks. process_clock_ns: the times that its process
-    reports, where neither clock is its own. gap_ns: the difference of the clocks for the baseline.
-    calls, warm: the measured calls of a turn, and the unmeasured ones before them. unmeasured_ns:
-    by side, the time of unmeasured calls beyond that of as many measured ones. alone_us: by side,
-    a device's calls timed as separate bursts. busy: for each baseline burst on a device, whether
-    the device was not idle. launch_us: a call's share of the host's time to issue the burst.
-    warm_us: by side, a call with warm caches. end_to_end_us: by side, on a device from the call to
-    its end as a caller sees it. dispatch_us: of an exported package, the time to choose the
-    implementation of a call.
-    """
-
-    pairs: dict[str, list[tuple[float, float]]]
-    before: DeviceState
-    after: DeviceState
-    inner_ns: list[float] = field(default_factory=list)
-    outer_ns: list[float] = field(default_factory=list)
-    process_clock_ns: list[float] = field(default_factory=list)
-    gap_ns: list[float] = field(default_factory=list)
-    unmeasured_ns: dict[str, list[float]] = field(default_factory=dict)
-    alone_us: dict[str, list[float]] = field(default_factory=dict)
-    faults: list[float] = field(default_factory=list)
-    launch_us: list[float] = field(default_factory=list)
-    baseline_faults: list[float] = field(default_factory=list)
-    busy: list[bool] = field(default_factory=list)
-    ready_bytes: list[float] = field(default_factory=list)
-    """Of a call's outputs, by round: what may have been written before the call. See ReadyMemory
-    and, for a device, Half.usual_bytes."""
-    unknown_bytes: list[float] = field(default_factory=list)
-    """Of a call's outputs, by round, on a CPU: all that lies where none lay before."""
-    waits: list[bool] = field(default_factory=list)
-    """For each of the candidate's bursts, whether its calls waited for a device themselves."""
-    changed_at: int = 0
-    """The number of rounds before the parameters changed, 0 if they did not."""
-    switches: int = 0
-    calls: int = 1
-    warm: int = 0
-    state_open: bool = False
-    """Whether what the reference updates was known only from the candidate's own report, or may
-    have been computed for many calls at once."""
-    unseen_us: float = 0.0
-    """What a call may have saved by work that nobody sees: before the rounds, see timing.ahead, and
-    on a device in held slices and by taken memory, see Witness."""
-    unverified: int = 0
-    """The most rounds whose outputs were verified together, 0 if unknown: nobody watches a device
-    while they are."""
-    null_ns: list[tuple[int, int]] = field(default_factory=list)
-    warm_us: dict[str, float] = field(default_factory=dict)
-    end_to_end_us: dict[str, float] = field(default_factory=dict)
-    dispatch_us: dict[str, float] = field(default_factory=dict)
-    host_bytes: dict[str, int] = field(default_factory=dict)
-    """By side, the peak host memory of its process, beyond what it began with and what the judge
-    shares with it."""
-    device_bytes: dict[str, int] = field(default_factory=dict)
-    """The same for a device's memory, where the driver reports it."""
-    unowned_bytes: int = 0
-    """Of a device's memory, what no process accounts for: the candidate may hold it."""
-
-    def unmeasured_us(self, baseline: str) -> float:
-        """Return the time of the candidate's unmeasured calls beyond measured ones that exceeds the
-        baseline's, in microseconds per call of a turn, with 97.5 % confidence; 0 on a device.
-        Spread over all calls of a turn, it makes a measured call their average."""
-        others = self.unmeasured_ns.get(baseline, ())
-        if not others:
-            return 0.0
-        least_ns = statistics.least_difference(self.unmeasured_ns[""], others)
-        return least_ns / 1e3 / (self.warm + self.calls)
-
-    def hidden_us(self, baseline: str, us_per_byte: float) -> tuple[float, float]:
-        """Return by how much the candidate's turns took longer than its figure, beyond the
-        baseline's, in microseconds per call. The figure is the median of measured calls.
-
-        The first number is for the median of turns: a turn is longer by its unmeasured calls and by
-        what lay ready, at us_per_byte. All of it is added turn by turn, since each may hide its
-        work in another way. The later turns of each half count on their own as well: by then heaps
-        that settle give no memory of their own, so whatever lies where none lay before may have
-        been ready. The second number is for the mean of turns, without what lay ready: work that a
-        few turns do for all is in no median.
-        """
-        pairs = self.pairs.get(baseline, ())
-        if not pairs:
-            return 0.0, 0.0
-        own_us, usual_us = [us for _, us in pairs], [us for us, _ in pairs]
-        own, usual = self._whole_us("", own_us), self._whole_us(baseline, usual_us)
-        figure, usual_figure = statistics.median(own_us), statistics.median(usual_us)
-        ready = self.ready_bytes if len(self.ready_bytes) == len(own) else [0.0] * len(own)
-        longer = [us + us_per_byte * nbytes for us, nbytes in zip(own, ready, strict=True)]
-        hidden = statistics.median(longer) - figure
-        later = self._later_rounds(len(own))
-        if len(later) >= LEAST_LATER and len(self.unknown_bytes) == len(own):
-            unknown = [own[n] + us_per_byte * max(ready[n], self.unknown_bytes[n]) for n in later]
-            hidden = max(hidden, statistics.median(unknown) - figure)
-        beyond = statistics.median(usual) - usual_figure
-        return hidden - beyond, fmean(own) - figure - (fmean(usual) - usual_figure)
-
-    def _whole_us(self, name: str, turns_us: Sequence[float]) -> list[float]:
-        """Return the time of each turn of a side with its unmeasured calls, per call."""
-        extra_ns, calls = self.unmeasured_ns.get(name, ()), self.warm + self.calls
-        if len(extra_ns) != len(turns_us):
-            return list(turns_us)
-        return [us + ns / 1e3 / calls for us, ns in zip(turns_us, extra_ns, strict=True)]
-
-    def _later_rounds(self, rounds: int) -> list[int]:
-        """Return the rounds from the middle of each half on."""
-        halves = ((0, self.changed_at), (self.changed_at, rounds))
-        return [n for first, end in halves for n in range(first + -(-(end - first) // 2), end)]
-
-    @property
-    def disturbances(self) -> tuple[Disturbance, ...]:
-        """What else affected these figures, decided by the device's state and never by the
-        figures."""
-        busy, bursts = sum(self.busy), len(self.busy)
-        text = f"another process had the device beside {busy} of {bursts} bursts of the baseline"
-        others = (Disturbance("foreign_process", text),) if self.contended else ()
-        return (*disturbances(self.before, self.after), *others)
-
-    @property
-    def contended(self) -> bool:
-        """Whether another process used the device during the baseline's turns."""
-        return sum(self.busy) > BUSY_SHARE * len(self.busy)
-
-
-def against(candidate: Block, opponent: Block) -> Block:
-    """Return a candidate's block with another candidate, timed in the same rounds, as its baseline
-    under the name OTHER."""
-    candidate_us, opponent_us = (
-        [us for _, us in next(iter(block.pairs.values()))] for block in (candidate, opponent)
-    )
-    alone = {"": candidate.alone_us[""], OTHER: opponent.alone_us[""]} if candidate.alone_us else {}
-    # what a candidate holds beyond another one proves nothing: both may hold more than they need
-    own_bytes = candidate.device_bytes.get("")
-    device = {} if own_bytes is None else {"": own_bytes, OTHER: own_bytes}
-    unmeasured = (
-        {"": candidate.unmeasured_ns[""], OTHER: opponent.unmeasured_ns[""]}
-        if candidate.unmeasured_ns
-        else {}
-    )
-    return replace(
-        candidate,
-        pairs={OTHER: list(zip(opponent_us, candidate_us, strict=True))},
-        unmeasured_ns=unmeasured,
-        alone_us=alone,
-        device_bytes=device,
-    )
 
 
 @dataclass
@@ -245,11 +88,33 @@ class CaseTimes:
         cleared = 0.0
         for block in self.blocks:
             halves = block.changed_at, len(block.inner_ns) - block.changed_at
-            rounds = [n for n in (*halves, block.unverified) if n]
+            rounds = [n for n in (*halves, block.unverified_rounds) if n]
             if "" in block.device_bytes and rounds:
                 more = block.device_bytes[""] + block.unowned_bytes - needed_bytes - PROCESS_BYTES
                 cleared = max(cleared, more / (block.calls * max(1, min(rounds) * 5 / 8)))
         return cleared
+
+    @property
+    def medians(self) -> dict[str, float]:
+        """The median microseconds of each baseline."""
+        names = list(self.blocks[0].pairs)
+        rounds = {name: [*self.earlier.get(name, ()), *self.pairs(name)] for name in names}
+        return {
+            name: statistics.median([pair[0] for process in processes for pair in process])
+            for name, processes in rounds.items()
+        }
+
+    @property
+    def strongest(self) -> str:
+        """The baseline with the lowest median."""
+        medians = self.medians
+        return min(medians, key=lambda name: medians[name])
+
+    @property
+    def is_state_open(self) -> bool:
+        """Whether what timed calls left was known only from the candidate's own report, or may have
+        been computed for many calls at once."""
+        return any(block.state_open for block in self.blocks)
 
     @property
     def waits(self) -> bool:

@@ -12,6 +12,7 @@ from ...types import Case, Signal
 from ..candidate_workers import prepare
 from ..failures import Failure
 from ..figures import case_times
+from ..figures.block import Block
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import Drawer
@@ -42,14 +43,14 @@ def time_case(
     cores: Sequence[int] = (),
     *,
     hot: bool = True,
-) -> case_times.Block:
+) -> Block:
     """Time one block: a candidate process against baselines, on the timing core or on `cores` with
     a thread each. hot: also measure warm figures and the baselines' memory."""
     pool = context.task.pools[case.name]
     draw(context, case)
     slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
 
-    def measure() -> list[case_times.Block]:
+    def measure() -> list[Block]:
         return paired.time_block(
             context.task,
             case,

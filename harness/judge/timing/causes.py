@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ..figures import case_times, statistics
+from ..figures.block import Block
 
 WIDE = 1.2  # least ratio of an interval's ends for which a cause is looked for
 APART = 1.15  # least ratio of the medians of processes that count as different
@@ -56,7 +57,7 @@ def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
     return Noise(ratios, tuple(causes))
 
 
-def _parameter_causes(blocks: Sequence[case_times.Block], baseline: str) -> list[str]:
+def _parameter_causes(blocks: Sequence[Block], baseline: str) -> list[str]:
     """Describe a candidate that takes another time after the parameters have changed, beyond what
     the baseline does."""
     before: list[tuple[float, float]] = []
@@ -152,7 +153,7 @@ def _clock_causes(mhz: Sequence[int]) -> list[str]:
 
 
 def _fault_causes(
-    who: str, blocks: Sequence[case_times.Block], of: Callable[[case_times.Block], Sequence[float]]
+    who: str, blocks: Sequence[Block], of: Callable[[Block], Sequence[float]]
 ) -> list[str]:
     """Describe page faults in only some bursts: memory that is new in these and reused in
     others."""

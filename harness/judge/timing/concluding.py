@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...types import Case, CaseResult, Ceilings, Signal
 from ..device import roofline
-from ..exchange import device_reservoir
 from ..failures import Failure
 from ..figures import statistics
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
-from . import blocks, memory_use, timed_state
+from . import blocks, left_open, memory_use, timed_state
+from .left_open import Times
 
 UNCONFIRMED = (
     "the judge's clock does not confirm the candidate's own, which shows a shorter time: the "
@@ -37,14 +35,7 @@ MERGED = (
     "a call takes longer alone than as one of several, by more than the baseline's does: the "
     "figure is that of a single call"
 )
-# What clearing memory takes, with the launch of a kernel, as a multiple of the least time to write
-# it: 64 MiB saved an attack 18 us a call (H200)
-CLEARING = 2.0
-# What copying outputs in a turn takes at most, as a multiple of the time at the measured rate:
-# plain copies of 8 MiB took up to 1.9 times that (2-core virtual machine)
-MOST_COPYING = 3.0
 DRIFT = 1.1  # tolerated drift of a baseline since the task was opened; up to 1.06 was seen (H100)
-Times = Mapping[str, CaseTimes]  # by case
 
 
 @dataclass(frozen=True)
@@ -64,10 +55,10 @@ def conclude(
     """Conclude a timed case against its strongest baseline. case: with its screening. result: of
     the check of its outputs."""
     case_times, family = times[case.name], context.task.family
-    by_judge, best = case_times.nothing_us is not None, strongest(case_times)
+    by_judge, best = case_times.nothing_us is not None, case_times.strongest
     if not by_judge and (failure := _clock_failure(context, case, case_times)):
         return Conclusion(result, failure=failure)
-    comparison = compare(context, times, case.name, best, rng)
+    comparison = left_open.compare(context, times, case.name, best, rng)
     latency_us = statistics.median(
         [us for process in case_times.confirmed_pairs(best) for _, us in process]
     )
@@ -75,7 +66,7 @@ def conclude(
     roofline_us, plausible_us = _bounds_us(context, case, case_times, latency_us)
     if not context.ablating and (failure := _speed_failure(context, case, case_times, latency_us)):
         return Conclusion(result, tuple(signals), failure)
-    open_us = left_open_us(context, times, case.name, best)
+    open_us = left_open.left_open_us(context, times, case.name, best)
     if _is_implausible(latency_us + open_us, plausible_us):
         text = (
             f"case {case.name}: {latency_us:.1f} us is far below the {plausible_us:.1f} us that "
@@ -88,12 +79,12 @@ def conclude(
         signals.append(Signal("waits_for_device", f"case {case.name}: {WAITS_FOR_DEVICE}"))
         if comparison.verdict == "slower":
             comparison = replace(comparison, verdict="inconclusive")
-    if is_state_open(case_times):
+    if case_times.is_state_open:
         text = timed_state.why_open(context.task.pools[case.name])
         signals.append(Signal("clock_open", f"case {case.name}: {text}"))
     else:
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
-        spared_us = hidden_us(context, case_times, case.name, best) - turns_us
+        spared_us = left_open.hidden_us(context, case_times, case.name, best) - turns_us
         signals += _doubts(case, comparison, open_us, spared_us, case_times.unseen_us, latency_us)
     concluded = replace(
         result,
@@ -101,7 +92,7 @@ def conclude(
         interval=comparison.interval,
         verdict=comparison.verdict,
         baseline=best,
-        baselines=medians(case_times),
+        baselines=case_times.medians,
         latency_us=latency_us,
         clock="judge" if by_judge else "candidate",
         open_us=open_us,
@@ -130,84 +121,6 @@ def conclude(
     return Conclusion(concluded, tuple(signals), over)
 
 
-def compare(
-    context: StageContext, times: Times, case: str, baseline: str, rng: random.Random
-) -> statistics.Comparison:
-    """Compare with a baseline, using the known properties of the device and the number of baseline
-    processes."""
-    family = context.task.family
-    return statistics.compare(
-        times[case].confirmed_pairs(baseline),
-        family.MARGIN,
-        rng,
-        baselines=0 if context.confirming else baseline_processes(context, times),
-        process_us=family.PROCESS_US,
-        open_us=left_open_us(context, times, case, baseline),
-    )
-
-
-def is_state_open(times: CaseTimes) -> bool:
-    """Return whether what timed calls left was known only from the candidate's own report, or may
-    have been computed for many calls at once."""
-    return any(block.state_open for block in times.blocks)
-
-
-def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
-    """Return by how much a call may be longer than its figure; with earlier samples the larger
-    value, since their rounds keep the uncertainty of their measurement."""
-    case_times = times[case]
-    earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
-    return max(
-        earlier,
-        case_times.clock_open_us
-        + hidden_us(context, case_times, case, baseline)
-        + case_times.alone_open_us(baseline)
-        + case_times.unseen_us,
-    )
-
-
-def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
-    """Return the time per call that a candidate may have spent where its figure does not show it:
-    on a CPU in other calls, or copying outputs beforehand; on a device writing them, or its other
-    memory, before the judge's word or while nobody watches. All of the baseline's where nobody
-    knows what was updated."""
-    family = context.task.family
-    if is_state_open(times):
-        return medians(times)[baseline]
-    pools = context.task.pools
-    pool = pools[case]
-    # a process keeps the models of all cases, and some outputs for the judge
-    needed_bytes = sum(each.state_bytes for each in pools.values())
-    needed_bytes += pool.calls * pool.held_bytes + device_reservoir.most_bytes(pool)
-    unseen_bytes = max(
-        times.early_bytes(baseline, pool.state_bytes),
-        CLEARING * times.cleared_bytes(needed_bytes),
-    )
-    if not times.may_be_ready and not unseen_bytes:
-        return times.hidden_us(baseline, family.MARGIN, 0.0)
-    ceilings = context.machine.ceilings_of(family)
-    us_per_byte = 1e6 / min(ceilings.write_bandwidth.values())
-    if family.SYNCHRONOUS:  # pages are mapped, or outputs copied
-        copying_us = 1e6 * 2 / min(ceilings.bandwidth.values())
-        # caches and translations are cold in a turn, which no ceiling shows and a baseline does
-        reached_us = medians(times)[strongest(times)] / pool.slot_bytes
-        us_per_byte = max(
-            copying_us * _slowdown(context, times, case),
-            min(reached_us, MOST_COPYING * copying_us),
-        )
-    return times.hidden_us(baseline, family.MARGIN, us_per_byte) + us_per_byte * unseen_bytes
-
-
-def _slowdown(context: StageContext, times: CaseTimes, case: str) -> float:
-    """Return by how much the strongest baseline took longer than when the task was opened, at least
-    1, and 1 where it was not timed then: where something else uses the memory, copying outputs
-    takes longer as well."""
-    screened_us = next(each.baselines_us for each in context.facts.cases if each.name == case)
-    reached_us = medians(times)
-    name = strongest(times)
-    return max(1.0, reached_us[name] / screened_us.get(name, math.inf))
-
-
 def is_contended(context: StageContext, times: Times, case: str) -> bool:
     """Return whether another process used the device in rounds of this case."""
     return case in context.request.earlier.contended or any(b.contended for b in times[case].blocks)
@@ -218,36 +131,13 @@ def drift(context: StageContext, case: Case, times: CaseTimes) -> float:
     device whose bursts the judge's clock measures; 1 otherwise. A candidate's process may leave
     work on the device that delays others although the process is stopped, such as copies from the
     host, and slows down empty bursts as well."""
-    name = strongest(times)
+    name = times.strongest
     by_judge = times.nothing_us is not None and not context.task.family.SYNCHRONOUS
     if not by_judge or name not in case.baselines_us:
         return 1.0
     baseline_us = statistics.median([us for process in times.pairs(name) for us, _ in process])
     factor = baseline_us / case.baselines_us[name]
     return factor if max(factor, 1 / factor) > DRIFT else 1.0
-
-
-def baseline_processes(context: StageContext, times: Times) -> int:
-    """Return the number of baseline processes that the candidate was timed against."""
-    earlier = context.request.earlier
-    count = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
-    return count + (earlier.baselines if earlier.rounds else 0)
-
-
-def strongest(times: CaseTimes) -> str:
-    """Return the baseline with the lowest median."""
-    baselines = medians(times)
-    return min(baselines, key=lambda name: baselines[name])
-
-
-def medians(times: CaseTimes) -> dict[str, float]:
-    """Return the median microseconds of each baseline."""
-    names = list(times.blocks[0].pairs)
-    rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
-    return {
-        b: statistics.median([pair[0] for process in processes for pair in process])
-        for b, processes in rounds.items()
-    }
 
 
 def _clock_failure(context: StageContext, case: Case, times: CaseTimes) -> Failure | None:
@@ -273,7 +163,7 @@ def _bounds_us(
     if not case.roofline_time_us:
         return 0.0, 0.0
     family, working_set = context.task.family, context.task.pools[case.name].working_set
-    reached = medians(times).values()
+    reached = times.medians.values()
 
     def bounds(ceilings: Ceilings) -> tuple[float, float]:
         least_us = roofline.roofline_time_us(case, ceilings, working_set)
@@ -291,7 +181,7 @@ def _ceiling(context: StageContext, case: Case, times: CaseTimes) -> str:
     """Return the name of what the roofline in `_bounds_us` comes from."""
     ceilings = context.machine.ceilings_of(context.task.family)
     working_set = context.task.pools[case.name].working_set
-    if min(medians(times).values()) < roofline.roofline_time_us(case, ceilings, working_set):
+    if min(times.medians.values()) < roofline.roofline_time_us(case, ceilings, working_set):
         return "the baseline's time"
     return roofline.limit(case, ceilings, working_set)
 
@@ -351,7 +241,7 @@ def _vouch(
         text = f"case {case.name}: output {numbers[0]} {reason}, so no speed-up can be certified"
         signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
     factor = drift(context, case, times[case.name])
-    screened_us = case.baselines_us[strongest(times[case.name])]
+    screened_us = case.baselines_us[times[case.name].strongest]
     if factor != 1.0:
         text = (
             f"case {case.name}: the baseline took {factor * screened_us:.1f} us, and "

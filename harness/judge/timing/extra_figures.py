@@ -17,7 +17,7 @@ from ..tasks.baseline_screening import Screening
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from . import blocks, paired
-from .concluding import hidden_us
+from .left_open import hidden_us
 
 ENOUGH_CORES = 4  # least number for a verdict: with fewer, the system's own work disturbs one
 

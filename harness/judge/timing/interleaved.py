@@ -18,7 +18,7 @@ from functools import partial
 from ...types import Case
 from ..candidate_workers import prepare
 from ..failures import Failure, explain
-from ..figures.case_times import Block
+from ..figures.block import Block
 from ..processes.freezing import HeldProcesses, is_gone
 from ..processes.worker import Worker
 from ..stage_context import StageContext

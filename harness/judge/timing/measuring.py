@@ -14,12 +14,13 @@ from ...types import Case, CaseResult, Samples, Signal, fitness, to_json
 from ..candidate_workers import end_worker, prestart_timed, start_worker
 from ..failures import Failure
 from ..figures import statistics
-from ..figures.case_times import Block, CaseTimes
+from ..figures.block import Block
+from ..figures.case_times import CaseTimes
 from ..outcomes import Timed, Verified
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.baseline_screening import Screening
-from . import blocks, concluding, extra_figures, paired
+from . import blocks, concluding, extra_figures, left_open, paired
 
 # blocks measured again because something else used the device: in a confirmation, of one block
 REPEATS, REPEATS_OF_ONE = 4, 2
@@ -116,7 +117,7 @@ class _Timing:
                 context.tell("time", text, fraction)
                 screened, times = self._screening.of(case), self._times[case.name]
                 baselines = (
-                    [concluding.strongest(times)]
+                    [times.strongest]
                     if process >= paired.PROCESSES
                     else paired.contenders(screened, every=context.confirming)
                 )
@@ -205,12 +206,12 @@ class _Timing:
         return cases
 
     def _compare(self, case: str) -> statistics.Comparison:
-        baseline = concluding.strongest(self._times[case])
-        return concluding.compare(self._context, self._times, case, baseline, self._rng)
+        baseline = self._times[case].strongest
+        return left_open.compare(self._context, self._times, case, baseline, self._rng)
 
     def _data(self) -> dict[str, Any]:
         """Return the data of the report."""
-        times, strongest = self._times, concluding.strongest
+        times = self._times
         return {
             "processes": {n: len(t.blocks) for n, t in times.items()},
             "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in times.items()},
@@ -220,8 +221,8 @@ class _Timing:
                 if (process_ns := t.all("process_clock_ns"))
             },
             "nothing_us": {n: t.nothing_us for n, t in times.items()},
-            "ahead": {n: t.unmeasured_factor(strongest(t)) for n, t in times.items()},
-            "alone": {n: t.alone_factor(strongest(t)) for n, t in times.items()},
+            "ahead": {n: t.unmeasured_factor(t.strongest) for n, t in times.items()},
+            "alone": {n: t.alone_factor(t.strongest) for n, t in times.items()},
             "blocks": {n: blocks.report(t) for n, t in times.items()},
             **({} if self._context.confirming else {"samples": to_json(self._samples())}),
         }
@@ -241,11 +242,11 @@ class _Timing:
             for name, each in times.items()
         }
         open_us = {
-            name: {b: concluding.left_open_us(context, times, name, b) for b in by_baseline}
+            name: {b: left_open.left_open_us(context, times, name, b) for b in by_baseline}
             for name, by_baseline in rounds.items()
         }
         contended = tuple(n for n in rounds if concluding.is_contended(context, times, n))
-        baselines = concluding.baseline_processes(context, times)
+        baselines = left_open.baseline_processes(context, times)
         return Samples(rounds, baselines, open_us, contended)
 
 

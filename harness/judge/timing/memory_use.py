@@ -6,7 +6,8 @@ from __future__ import annotations
 from ...types import CaseResult, Policy, Signal
 from ..exchange.slots import Slots
 from ..failures import Failure
-from ..figures.case_times import USUAL_BYTES, Block
+from ..figures.block import Block
+from ..figures.case_times import USUAL_BYTES
 from ..processes.freezing import descendants
 from ..processes.worker import Worker
 from ..processes.worker_status import PeakMemory

@@ -25,7 +25,7 @@ from ..candidate_workers import deadlines, set_state
 from ..device.locks import DeviceLock, between_timings
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange.input_sets import Half
-from ..figures.case_times import Block
+from ..figures.block import Block
 from ..processes.freezing import HeldProcesses, aside, turns
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask

@@ -14,7 +14,7 @@ from ..exchange.device_slots import DeviceSlots, QueuedResult
 from ..exchange.input_sets import InputSet
 from ..exchange.ready_memory import ReadyBytes
 from ..figures import statistics
-from ..figures.case_times import BUSY_SHARE
+from ..figures.block import BUSY_SHARE
 from ..processes.freezing import Turn
 from .runners import WARM_BURSTS, Burst, Sides
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
 from ..figures import case_times, statistics
+from ..figures.block import OTHER, against
 from ..stage_context import StageContext
-from .concluding import drift, hidden_us, is_state_open
+from .concluding import drift
+from .left_open import hidden_us
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
         or has_drifted
         or bool(pool.predictable or pool.sampled_alike or pool.hardly_read)
     )
-    is_barred |= is_state_open(first_times) or is_state_open(second_times)
+    is_barred |= first_times.is_state_open or second_times.is_state_open
     # who waits for the device bears a part of the judge's work
     is_barred |= first_times.waits != second_times.waits
     return _Ratio(
@@ -141,14 +143,14 @@ def _hidden_time(
     excluded from this, the evaluator's own part of a call, which is the same for both."""
     paired_times = case_times.CaseTimes(
         [
-            case_times.against(own_block, block)
+            against(own_block, block)
             for own_block, block in zip(times.blocks, opponent.blocks, strict=True)
         ]
     )
     both_us = paired_times.nothing_us[1] if paired_times.nothing_us else 0.0
     open_us = paired_times.clock_open_us - both_us
-    open_us += hidden_us(context, paired_times, case, case_times.OTHER)
-    open_us += paired_times.alone_open_us(case_times.OTHER) + times.unseen_us
+    open_us += hidden_us(context, paired_times, case, OTHER)
+    open_us += paired_times.alone_open_us(OTHER) + times.unseen_us
     return math.log1p(
         open_us / statistics.median([us for process in processes for us in process])
     ), both_us

@@ -13,7 +13,7 @@ from typing import Any
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
-from ..figures.case_times import Block
+from ..figures.block import Block
 from ..processes.freezing import Turn
 from ..processes.worker import Worker
 from ..tasks.drawer import Drawer
@@ -92,7 +92,7 @@ class Rounds:
         scratch, *places = candidates[0].slots.storage(1 + each * len(candidates), calls)
         for number, candidate in enumerate(candidates):
             candidate.storage = places[number * each : (number + 1) * each]
-            self._blocks[candidate.name].unverified = each
+            self._blocks[candidate.name].unverified_rounds = each
         return scratch
 
     def run(self, half: Half, turn: Turn) -> None:

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from harness.judge.figures import statistics
-from harness.judge.figures.case_times import Block, CaseTimes
+from harness.judge.figures.block import Block
+from harness.judge.figures.case_times import CaseTimes
 from harness.targets.state import DeviceState
 
 ROUNDS, TRUE_NS, GAP_NS = 8, 2_000_000.0, 250_000.0
@@ -224,7 +225,7 @@ def test_all_that_a_process_holds_may_be_cleared_before_the_rounds() -> None:
     assert held.cleared_bytes(gib) == pytest.approx(4 * gib / calls)
     assert held.early_bytes("eager", 0) == pytest.approx((gib - (64 << 20)) / 10)
     for block in held.blocks:
-        block.unverified = 1
+        block.unverified_rounds = 1
     assert held.cleared_bytes(gib) == pytest.approx(4 * gib / 10)
     assert times([1.0] * ROUNDS).cleared_bytes(0) == 0.0
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.judge.figures.case_times import Block, CaseTimes
+from harness.judge.figures.block import Block
+from harness.judge.figures.case_times import CaseTimes
 from harness.judge.timing import causes
 from harness.targets.state import DeviceState
 

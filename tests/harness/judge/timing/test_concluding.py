@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.judge.figures.case_times import Block, CaseTimes
+from harness.judge.figures.block import Block
+from harness.judge.figures.case_times import CaseTimes
 from harness.judge.timing.concluding import drift
 from harness.targets.state import DeviceState
 from harness.types import Case

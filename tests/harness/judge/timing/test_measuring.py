@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from harness.judge.errors import WorkerTimeout
-from harness.judge.figures.case_times import Block, CaseTimes
+from harness.judge.figures.block import Block
+from harness.judge.figures.case_times import CaseTimes
 from harness.judge.outcomes import Timed, Verified
 from harness.judge.processes.reaper import Reaper
 from harness.judge.timing import blocks, extra_figures, measuring, paired

@@ -1,0 +1,99 @@
+"""How a case compares with a baseline, and by how much a call may be longer than its figure."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+from ..exchange import device_reservoir
+from ..figures import statistics
+from ..figures.case_times import CaseTimes
+from ..stage_context import StageContext
+
+# What clearing memory takes, with the launch of a kernel, as a multiple of the least time to write
+# it: 64 MiB saved an attack 18 us a call (H200)
+CLEARING = 2.0
+# What copying outputs in a turn takes at most, as a multiple of the time at the measured rate:
+# plain copies of 8 MiB took up to 1.9 times that (2-core virtual machine)
+MOST_COPYING = 3.0
+Times = Mapping[str, CaseTimes]  # by case
+
+
+def compare(
+    context: StageContext, times: Times, case: str, baseline: str, rng: random.Random
+) -> statistics.Comparison:
+    """Compare with a baseline, using the known properties of the device and the number of baseline
+    processes."""
+    family = context.task.family
+    return statistics.compare(
+        times[case].confirmed_pairs(baseline),
+        family.MARGIN,
+        rng,
+        baselines=0 if context.confirming else baseline_processes(context, times),
+        process_us=family.PROCESS_US,
+        open_us=left_open_us(context, times, case, baseline),
+    )
+
+
+def baseline_processes(context: StageContext, times: Times) -> int:
+    """Return the number of baseline processes that the candidate was timed against."""
+    earlier = context.request.earlier
+    count = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
+    return count + (earlier.baselines if earlier.rounds else 0)
+
+
+def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
+    """Return by how much a call may be longer than its figure; with earlier samples the larger
+    value, since their rounds keep the uncertainty of their measurement."""
+    case_times = times[case]
+    earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
+    return max(
+        earlier,
+        case_times.clock_open_us
+        + hidden_us(context, case_times, case, baseline)
+        + case_times.alone_open_us(baseline)
+        + case_times.unseen_us,
+    )
+
+
+def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
+    """Return the time per call that a candidate may have spent where its figure does not show it:
+    on a CPU in other calls, or copying outputs beforehand; on a device writing them, or its other
+    memory, before the judge's word or while nobody watches. All of the baseline's where nobody
+    knows what was updated."""
+    family = context.task.family
+    if times.is_state_open:
+        return times.medians[baseline]
+    pools = context.task.pools
+    pool = pools[case]
+    # a process keeps the models of all cases, and some outputs for the judge
+    needed_bytes = sum(each.state_bytes for each in pools.values())
+    needed_bytes += pool.calls * pool.held_bytes + device_reservoir.most_bytes(pool)
+    unseen_bytes = max(
+        times.early_bytes(baseline, pool.state_bytes),
+        CLEARING * times.cleared_bytes(needed_bytes),
+    )
+    if not times.may_be_ready and not unseen_bytes:
+        return times.hidden_us(baseline, family.MARGIN, 0.0)
+    ceilings = context.machine.ceilings_of(family)
+    us_per_byte = 1e6 / min(ceilings.write_bandwidth.values())
+    if family.SYNCHRONOUS:  # pages are mapped, or outputs copied
+        copying_us = 1e6 * 2 / min(ceilings.bandwidth.values())
+        # caches and translations are cold in a turn, which no ceiling shows and a baseline does
+        reached_us = times.medians[times.strongest] / pool.slot_bytes
+        us_per_byte = max(
+            copying_us * _slowdown(context, times, case),
+            min(reached_us, MOST_COPYING * copying_us),
+        )
+    return times.hidden_us(baseline, family.MARGIN, us_per_byte) + us_per_byte * unseen_bytes
+
+
+def _slowdown(context: StageContext, times: CaseTimes, case: str) -> float:
+    """Return by how much the strongest baseline took longer than when the task was opened, at least
+    1, and 1 where it was not timed then: where something else uses the memory, copying outputs
+    takes longer as well."""
+    screened_us = next(each.baselines_us for each in context.facts.cases if each.name == case)
+    reached_us = times.medians
+    name = times.strongest
+    return max(1.0, reached_us[name] / screened_us.get(name, math.inf))
