@@ -30,10 +30,11 @@ from ..processes.freezing import HeldProcesses, aside, turns
 from ..tasks.drawer import Drawer
 from ..tasks.open_task import OpenTask
 from .ahead import Ahead
+from .in_bursts import InBursts
 from .memory_use import MemoryUse
+from .one_by_one import OneByOne
 from .queued import Queued
 from .rounds import Rounds, TimedCandidate
-from .runners import InBursts, OneByOne
 from .timed_state import TimedState
 
 PROCESSES = 3

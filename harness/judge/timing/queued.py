@@ -16,7 +16,7 @@ from ..exchange.ready_memory import ReadyBytes
 from ..figures import statistics
 from ..figures.block import BUSY_SHARE
 from ..processes.freezing import Turn
-from .runners import WARM_BURSTS, Burst, Sides
+from .sides import WARM_BURSTS, Burst, Sides
 
 # time for queueing the launches: at first, and at least afterwards
 SETTLING_S, QUEUEING_S = 1.0, 0.05

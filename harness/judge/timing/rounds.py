@@ -20,7 +20,7 @@ from ..tasks.drawer import Drawer
 from ..tasks.timing_plan import BURSTS
 from .ahead import Ahead
 from .memory_use import MemoryUse
-from .runners import Burst, Sides
+from .sides import Burst, Sides
 from .timed_outputs import PENDING_BYTES, raise_if_changed, verify_outputs
 from .timed_state import TimedState
 
