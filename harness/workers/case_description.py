@@ -35,6 +35,9 @@ from .task_file import TaskProblem
 # calls by which is found what a reference updates, if it updates anything in the first ones: an
 # average may begin after some steps, or be brought up to date in every eighth one
 LATER_CALLS, LATER_SECONDS = 64, 1.0
+# inputs of another seed than the constructor's: what it draws would be equal to the first of them,
+# and a buffer that keeps the latest inputs would seem unchanged
+DRAWN = 1 << 20
 
 
 def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
@@ -46,8 +49,9 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
     _refuse_unusual_state(task, model)
     settings = process_settings.modes()
     watch = ModuleWatch(model)
+    first = seed + DRAWN
     with task.all_threads():
-        sample = task.draw(spec, seed)
+        sample = task.draw(spec, first)
         task.plan(sample, "get_inputs")
         _refuse_shared_inputs(task, sample)
         init_layout = task.plan(init, "get_init_inputs")
@@ -57,7 +61,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         upstream = list(roots)
         shapes = [(list(o.shape), o.dtype) for o in roots.values()]
 
-        arguments = [*sample, *families.upstream(shapes, seed, task.draw_device)]
+        arguments = [*sample, *families.upstream(shapes, first, task.draw_device)]
         begins = tensor_relations.begins(arguments) if placement.is_host(task.device) else ()
         layout = plan_layout(arguments, begins)
         inputs = placement.move(arguments, task.device)
@@ -66,8 +70,8 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         if watch.updated() or watch.changed_attributes():
             fresh = model_calls.forward(task.construct_again(init, seed, model), upstream)
             others = [
-                *task.draw(spec, seed + 1),
-                *families.upstream(shapes, seed + 1, task.draw_device),
+                *task.draw(spec, first + 1),
+                *families.upstream(shapes, first + 1, task.draw_device),
             ]
             others = placement.move(others, task.device)
             carried_on = earlier_calls.carried_on(task, watch, call, fresh, others)
@@ -132,8 +136,8 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             end = time.monotonic() + LATER_SECONDS
             for number in range(LATER_CALLS):
                 drawn = [
-                    *task.draw(spec, seed + 2 + number),
-                    *families.upstream(shapes, seed + 2 + number, task.draw_device),
+                    *task.draw(spec, first + 2 + number),
+                    *families.upstream(shapes, first + 2 + number, task.draw_device),
                 ]
                 task.attempt(partial(call, placement.move(drawn, task.device)))
                 if time.monotonic() > end:

@@ -28,12 +28,15 @@ def write_left(
     names: Sequence[str],
     counts: Sequence[int],
     renewed: Sequence[Any] = (),
+    *,
+    evaluating: bool = False,
 ) -> dict[str, Any]:
     """Call the reference on the inputs of these sets, from its present state, and write the values
     of these parameters and buffers after each of `counts` calls, ascending: in high precision, in
     the framework's own dtype and, with a third descriptor, in high precision from numbers that are
-    moved by roundings, see _Moved. renewed: other values of theirs to begin with. Returns the
-    layouts, in which the values after fewer calls come first."""
+    moved by roundings, see _Moved. renewed: other values of theirs to begin with.
+    evaluating: in evaluation mode. Returns the layouts, in which the values after fewer calls come
+    first."""
     case = task.cases[orders[0].case]
     present = modules.state(case.model, case.initial_state)
     before = [present[name].detach().clone() for name in case.initial_state]
@@ -50,7 +53,8 @@ def write_left(
             values = high_precision.to_double(given) if doubled else given
             if moved is not None:
                 values = moved.before_call(values, order.seed + 4, number)
-            task.attempt(partial(call, values))
+            with modules.in_evaluation(model) if evaluating else contextlib.nullcontext():
+                task.attempt(partial(call, values))
             if number + 1 in counts:
                 state = modules.state(model, case.initial_state)
                 # copies: the next calls update the same tensors

@@ -205,16 +205,20 @@ class ReferenceHost(host.Host):
         names: list[str],
         counts: list[int],
         renewed: Layout | None = None,
+        evaluating: bool = False,
     ) -> dict[str, Any]:
         """Write these parameters and buffers as calls on the sets of these seeds and families, one
         after another, leave them after each of `counts` calls. Descriptors: files for them in high
         precision, in the framework's own dtype, and in high precision from moved numbers, see
-        left_state. renewed: the layout of a last file, with the values that they begin with."""
+        left_state. renewed: the layout of a last file, with the values that they begin with.
+        evaluating: whether the calls are made in evaluation mode."""
         values = list(buffers.read(fds[-1], renewed)) if renewed is not None else []
         write = set_drawing.writers(fds[:-1] if renewed is not None else fds, ())
         orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
         return self.steps.run(  # type: ignore[no-any-return]
-            lambda: left_state.write_left(self.task, write, orders, names, counts, values)
+            lambda: left_state.write_left(
+                self.task, write, orders, names, counts, values, evaluating=evaluating
+            )
         )
 
     def on_works_with(

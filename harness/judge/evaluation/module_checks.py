@@ -85,17 +85,24 @@ def check_state(check: CaseCheck) -> None:
 
 
 def _check_updated(
-    check: CaseCheck, key: str, doing: str, state: int, calls: Sequence[InputSet]
+    check: CaseCheck,
+    key: str,
+    doing: str,
+    state: int,
+    calls: Sequence[InputSet],
+    *,
+    evaluating: bool = False,
 ) -> None:
     """Compare what calls on these sets, from a state of the parameters, have left in the model with
-    this key, where the reference updates something. Raises Failure."""
+    this key, where the reference updates something. evaluating: in evaluation mode. Raises
+    Failure."""
     drawer = check.context.task.drawer
     if not check.pool.updated:
         return
     initial = drawer.initial_state(check.pool)
     like = {name: initial[name] for name in check.pool.updated}
     values = check.guard(doing, lambda: candidate_state.ask(check.worker, key, like))
-    left = drawer.updates.after(check.pool, state, calls)
+    left = drawer.updates.after(check.pool, state, calls, evaluating=evaluating)
     _compare_updated(check, values, left, f" ({doing})")
 
 
@@ -118,13 +125,25 @@ def _compare_updated(
         _fail(check, text, finding)
 
 
+def _call_in(
+    check: CaseCheck, sets: list[InputSet], order: list[int], doing: str, manner: str
+) -> None:
+    """Call it in a manner, and compare what it returns and what it updates. Raises Failure."""
+    if check.pool.updated:
+        check.guard(doing, lambda: set_state(check.worker, check.pool, 0))
+    check.call_again(sets, order, doing, manner=manner)
+    calls = [sets[index] for index in order]
+    evaluating = manner == "in_eval"
+    _check_updated(check, check.pool.name, doing, 0, calls, evaluating=evaluating)
+
+
 def check_places(check: CaseCheck) -> None:
     """Call it on inputs that take the places of earlier ones: the same tensors with other contents,
     then new tensors where these were. Raises Failure."""
     sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
     if len(sets) == 2 and check.pool.set_bytes <= MOST_SET_BYTES:
         doing = "inputs in the places of earlier ones"
-        check.call_again(sets, [0, 1, 1], doing, manner="in_place")
+        _call_in(check, sets, [0, 1, 1], doing, "in_place")
 
 
 def check_manners(check: CaseCheck) -> None:
@@ -134,11 +153,11 @@ def check_manners(check: CaseCheck) -> None:
     order = list(range(len(sets)))
     if check.context.place.mode == "execute":
         doing = "called in another thread than before"
-        check.call_again(sets, order, doing, manner="in_a_thread")
+        _call_in(check, sets, order, doing, "in_a_thread")
     small = check.pool.set_bytes <= MOST_SET_BYTES
     if small and check.context.task.drawer.updates.ignores_modes(check.pool):
         doing = "called in evaluation mode, in which the reference returns the same"
-        check.call_again(sets, order, doing, manner="in_eval")
+        _call_in(check, sets, order, doing, "in_eval")
 
 
 def check_streams(check: CaseCheck) -> None:
@@ -153,7 +172,7 @@ def check_streams(check: CaseCheck) -> None:
             "your own)"
         )
         # the other set's results may lie in memory that is used again
-        check.call_again(sets, [0, 1, 0], doing, manner="in_a_stream")
+        _call_in(check, sets, [0, 1, 0], doing, "in_a_stream")
 
 
 def check_two_instances(check: CaseCheck) -> None:

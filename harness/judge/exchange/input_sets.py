@@ -146,7 +146,8 @@ class Half:
     its seed. warm_set: inputs for unmeasured calls, with allowances where their outputs are
     checked. typical_sizes: of each output, over all sets; see tolerance. allowances: what the state
     adds to those of plain and varied inputs, of each output; none if it adds nothing. leaves: the
-    layouts of the outputs. twin_bytes: what `alike_bytes` is at least, from more draws."""
+    layouts of the outputs. twin_bytes: what `alike_bytes` is at least, from more draws.
+    parts: see known_outputs.Draws."""
 
     state: int
     groups: list[Group]
@@ -155,6 +156,7 @@ class Half:
     allowances: Sequence[tolerance.Allowance] = ()
     leaves: Sequence[dict[str, Any]] = ()
     twin_bytes: int = 0
+    parts: bool = False
 
     def group(self, number: int) -> Group:
         """Return the sets of the burst `number`, cyclically."""
@@ -176,19 +178,21 @@ class Half:
     @property
     def _draws(self) -> known_outputs.Draws:
         outputs = [input_set.expected for group in self.groups for input_set in group.sets]
-        return compared(outputs, self.leaves, self.warm_set.allowances)
+        return compared(outputs, self.leaves, self.warm_set.allowances, parts=self.parts)
 
 
 def compared(
     outputs: list[list[torch.Tensor]],
     leaves: Sequence[dict[str, Any]],
     allowances: Sequence[tolerance.Allowance],
+    *,
+    parts: bool = False,
 ) -> known_outputs.Draws:
     """Return the outputs of several draws for a comparison within these allowances. leaves: their
-    layouts, if known."""
+    layouts, if known. parts: see known_outputs.Draws."""
     limits = [each.norm if each.rule == "rounding" else 0.0 for each in allowances]
     count = len(outputs[0])
-    return known_outputs.Draws(outputs, leaves or [{}] * count, limits or [0.0] * count)
+    return known_outputs.Draws(outputs, leaves or [{}] * count, limits or [0.0] * count, parts)
 
 
 def typical_sizes(groups: Sequence[Group]) -> list[tolerance.TypicalSize]:

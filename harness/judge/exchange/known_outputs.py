@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 # Draws whose usual values count, blocks of each output, and their bytes: what a device writes
-# at once (a sector). Only whole blocks count, since writing a part of one takes as long.
+# at once (a sector). Only whole blocks count, since writing a part of one takes as long; on a
+# CPU also most of one, which saves reading what would be copied there.
 DRAWS, BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
 # Draws that are compared in pairs, in fewer blocks: there may be many kinds of outputs. Of so many
 # draws, this many may be alike by chance.
@@ -26,24 +27,27 @@ PAIRED_DRAWS, PAIRED_BLOCKS = 192, 1 << 7
 CHANCE_SHARE, MOST_CHANCE = 1 / 8, 3
 # Fewer do not tell which values are frequent: what two of them have in common is usual then.
 FEW_DRAWS = 5
+MOST_OF_A_BLOCK = 3 / 4
 
 
 @dataclass(frozen=True)
 class Draws:
     """Outputs of several draws. outputs: of each draw. leaves: their layouts; of strides that are
     the reference's, and of contiguous ones, those count in which more is known. limits: by output,
-    the relative error within which values count as equal."""
+    the relative error within which values count as equal. parts: whether most of a block counts,
+    by its share."""
 
     outputs: Sequence[Sequence[torch.Tensor]]
     leaves: Sequence[dict[str, Any]]
     limits: Sequence[float]
+    parts: bool = False
 
     def usual_bytes(self) -> int:
         """Return how many bytes of one call's outputs have the values that are usual: the median
         over the draws, of large outputs by a sample."""
         if len(self.outputs) < FEW_DRAWS:
             return self.alike_bytes()
-        shares = self._shares(DRAWS, _usual_shares)
+        shares = self._shares(DRAWS, 1, _usual_shares)
         return self._whole if shares is None else int(shares.median())
 
     def alike_bytes(self) -> int:
@@ -62,7 +66,7 @@ class Draws:
 
     def _likest(self) -> torch.Tensor | None:
         """Return for each draw the bytes of the draw that is most like it, None for one draw."""
-        shares = self._shares(PAIRED_DRAWS, _paired_shares)
+        shares = self._shares(PAIRED_DRAWS, 2, _paired_shares)
         return None if shares is None else shares.fill_diagonal_(0).amax(1)
 
     @property
@@ -71,10 +75,13 @@ class Draws:
         return sum(each.nbytes for each in self.outputs[0])
 
     def _shares(
-        self, most: int, compare: Callable[[Sequence[torch.Tensor], float], torch.Tensor]
+        self,
+        most: int,
+        axes: int,
+        compare: Callable[[Sequence[torch.Tensor], _Alike], torch.Tensor],
     ) -> torch.Tensor | None:
         """Add up what `compare` finds in each output of so many draws, in bytes; None for one
-        draw."""
+        draw. axes: of what it returns."""
         import torch
 
         draws = random.sample(list(self.outputs), min(most, len(self.outputs)))
@@ -83,7 +90,9 @@ class Draws:
         found = [
             torch.stack(
                 [
-                    compare([each[number].permute(order) for each in draws], limit)
+                    compare(
+                        [each[number].permute(order) for each in draws], _Alike(limit, self.parts)
+                    )
                     for order in _orders(leaf, draws[0][number].dim())
                 ]
             ).amax(0)
@@ -91,7 +100,7 @@ class Draws:
             for number, (leaf, limit) in enumerate(zip(self.leaves, self.limits, strict=True))
             if draws[0][number].numel()
         ]
-        size = torch.Size((len(draws),) * (1 + (compare is _paired_shares)))
+        size = torch.Size((len(draws),) * axes)
         return torch.stack([torch.zeros(size, dtype=torch.float64), *found]).sum(0)
 
 
@@ -105,21 +114,40 @@ def _orders(leaf: dict[str, Any], axes: int) -> list[list[int]]:
     return [plain] if own == plain else [plain, own]
 
 
-def _usual_shares(draws: Sequence[torch.Tensor], limit: float) -> torch.Tensor:
+@dataclass(frozen=True)
+class _Alike:
+    """Compares blocks. limit, parts: see Draws."""
+
+    limit: float
+    parts: bool
+
+    def shares(self, table: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
+        """Return for each draw the share of its blocks that is as these."""
+        import torch
+
+        equal = table == blocks
+        if self.limit:
+            equal |= (table - blocks).abs() <= self.limit * blocks.abs()
+        each = equal.double().mean(2)
+        least = MOST_OF_A_BLOCK if self.parts else 1.0
+        return torch.where(each >= least, each, 0).mean(1)
+
+
+def _usual_shares(draws: Sequence[torch.Tensor], alike: _Alike) -> torch.Tensor:
     """Return by draw the share of blocks with usual values."""
     import torch
 
-    table = _blocks(draws, BLOCKS, limit)
-    usual = [_most_frequent(table), *([_middle(table)] if limit else [])]
-    return torch.stack([_alike(table, each, limit) for each in usual]).amax(0)
+    table = _blocks(draws, BLOCKS, alike.limit)
+    usual = [_most_frequent(table), *([_middle(table)] if alike.limit else [])]
+    return torch.stack([alike.shares(table, each) for each in usual]).amax(0)
 
 
-def _paired_shares(draws: Sequence[torch.Tensor], limit: float) -> torch.Tensor:
+def _paired_shares(draws: Sequence[torch.Tensor], alike: _Alike) -> torch.Tensor:
     """Return by pair of draws the share of blocks that are alike."""
     import torch
 
-    table = _blocks(draws, PAIRED_BLOCKS, limit)
-    return torch.stack([_alike(table, blocks, limit) for blocks in table])
+    table = _blocks(draws, PAIRED_BLOCKS, alike.limit)
+    return torch.stack([alike.shares(table, blocks) for blocks in table])
 
 
 def _blocks(draws: Sequence[torch.Tensor], count: int, limit: float) -> torch.Tensor:
@@ -141,14 +169,6 @@ def _blocks(draws: Sequence[torch.Tensor], count: int, limit: float) -> torch.Te
     if not limit:
         return table
     return table.to(torch.complex64 if table.is_complex() else torch.float32)
-
-
-def _alike(table: torch.Tensor, blocks: torch.Tensor, limit: float) -> torch.Tensor:
-    """Return for each draw the share of its blocks that are as these."""
-    equal = table == blocks
-    if limit:
-        equal |= (table - blocks).abs() <= limit * blocks.abs()
-    return equal.all(2).double().mean(1)
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:

@@ -244,7 +244,11 @@ class Drawer:
         ]
         later = bursts // 2 * candidates * pool.calls if changes else 0
         groups = self._draw_groups(pool, families[later:])
-        known = {"leaves": pool.outputs["leaves"], "twin_bytes": pool.twin_bytes or 0}
+        known = {
+            "leaves": pool.outputs["leaves"],
+            "twin_bytes": pool.twin_bytes or 0,
+            "parts": pool.one_by_one,
+        }
         halves = [Half(0, groups, dense, input_sets.typical_sizes(groups), **known)]
         if changes:
             kind = pool.next_kind()
@@ -268,7 +272,8 @@ class Drawer:
         outputs = self._maker.draw_outputs(pool, known_outputs.PAIRED_DRAWS)
         if len(outputs) < known_outputs.FEW_DRAWS:
             return 0
-        return input_sets.compared(outputs, pool.outputs["leaves"], pool.allowances).twin_bytes()
+        leaves, allowances = pool.outputs["leaves"], pool.allowances
+        return input_sets.compared(outputs, leaves, allowances, parts=pool.one_by_one).twin_bytes()
 
     def _draw_groups(self, pool: CasePool, families: list[str]) -> list[Group]:
         return [

@@ -134,10 +134,12 @@ class Updates:
             pool.ignores_modes = bool(self._worker.data(found))
         return pool.ignores_modes
 
-    def after(self, pool: CasePool, state: int, sets: Sequence[InputSet]) -> dict[str, LeftValue]:
+    def after(
+        self, pool: CasePool, state: int, sets: Sequence[InputSet], *, evaluating: bool = False
+    ) -> dict[str, LeftValue]:
         """Return the values as calls on these sets, one after another, leave them that began in a
-        state of the parameters. Raises WorkerFailed."""
-        return self.after_each(pool, state, sets, [len(sets)])[0]
+        state of the parameters. evaluating: in evaluation mode. Raises WorkerFailed."""
+        return self.after_each(pool, state, sets, [len(sets)], evaluating=evaluating)[0]
 
     def after_each(
         self,
@@ -146,11 +148,15 @@ class Updates:
         sets: Sequence[InputSet],
         counts: Sequence[int],
         renewed: Mapping[str, torch.Tensor] | None = None,
+        *,
+        evaluating: bool = False,
     ) -> list[dict[str, LeftValue]]:
         """Return the same for each of these numbers of calls. renewed: values that all of it begins
-        with instead. Raises WorkerFailed."""
+        with instead. evaluating: see after. Raises WorkerFailed."""
         calls, terms = [(each.family, each.seed) for each in sets], max(pool.reductions)
-        each_count = self._values(pool, state, calls, list(_WAYS), sorted(set(counts)), renewed)
+        each_count = self._values(
+            pool, state, calls, list(_WAYS), sorted(set(counts)), renewed, evaluating=evaluating
+        )
 
         def values(ways: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, LeftValue]:
             left = {}
@@ -169,9 +175,11 @@ class Updates:
         ways: Sequence[str],
         counts: Sequence[int],
         renewed: Mapping[str, torch.Tensor] | None = None,
+        *,
+        evaluating: bool = False,
     ) -> dict[int, dict[str, list[torch.Tensor]]]:
         """Return the updated tensors in these ways, by the number of calls. calls: family and seed
-        of each. counts: ascending. renewed: see after_each."""
+        of each. counts: ascending. renewed, evaluating: see after_each."""
         size = len(counts) * int(pool.describe["state_layout"]["bytes"])
         fds: list[int] = []
         try:
@@ -193,6 +201,7 @@ class Updates:
                         families=[family for family, _ in calls],
                         names=pool.updated,
                         counts=list(counts),
+                        evaluating=evaluating,
                         **begin,
                     )
                 )

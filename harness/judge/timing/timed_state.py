@@ -9,8 +9,8 @@ its memory they are copied behind the outputs of the drawn round, before the clo
 that is not where it lay before the calls is taken from the process's own report: it was assigned
 anew, it is not contiguous, or the judge cannot read its device memory. What is known only from
 there makes no candidate faster, and neither does what lies in the memory of another tensor or in
-pages of a file, what the reference updates alike for all inputs, or where it makes more of
-roundings than errors.
+pages of a file, what the reference updates alike for all inputs or hardly beyond its tolerance, or
+where it makes more of roundings than errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ...wire import dtypes
 from ...workers.value_order import sorted_axes
 from .. import candidate_state
-from ..correctness import oracle
+from ..correctness import oracle, tolerance
 from ..correctness.distance import same_bits
 from ..errors import Interfered, WorkerFailed
 from ..exchange import device_copies, ready_memory
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # quarter of the halves
 LOOKS_ALONE, CUT_TURNS = 2, 2
 MOST_LOOKED_AT = 256 << 20  # bytes
+HARDLY = 4.0  # times the tolerance: who computes a part of such an update passes
 
 UNREAD = (
     "the reference's forward updates parameters or buffers, and those of the candidate are new "
@@ -54,6 +55,12 @@ FORESEEN = (
     "calls at once, so no speed-up can be certified for this task; whoever trusts the author can "
     "time it with the update left out of the reference"
 )
+SLIGHT = (
+    "all timed calls of the reference together change {names} by hardly more than the tolerance of "
+    "what they leave. A kernel that leaves the update out may pass, so no speed-up can be "
+    "certified for this task; whoever trusts the author can time it with the update left out of "
+    "the reference"
+)
 UNSURE = (
     "the reference's forward makes of one rounding more than rounding errors in {names} (values "
     "that are not finite, or a decision that goes the other way), so what many calls leave proves "
@@ -63,7 +70,8 @@ UNSURE = (
 
 def why_open(pool: CasePool) -> str:
     """Return why nothing is certified of a candidate whose state is open, see TimedState.open."""
-    for names, text in ((pool.foreseen, FORESEEN), (pool.unsure, UNSURE)):
+    reasons = (pool.foreseen, FORESEEN), (pool.slight, SLIGHT), (pool.unsure, UNSURE)
+    for names, text in reasons:
         if names:
             return text.format(names=", ".join(sorted(names)))
     return UNREAD
@@ -269,6 +277,7 @@ class TimedState:
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
         self.open |= self._drawer.updates.foreseen(self._pool, self._like)
+        slight, is_known = set(self._like), False
         for left in self._left:
             counts = [count for count, _ in left.values]
             try:
@@ -280,8 +289,13 @@ class TimedState:
                     raise
                 self.distrust()  # the reference does not work with these values after all
                 continue
+            before, is_known = left.renewed or self._like, True
             for (_, values), expected in zip(left.values, each, strict=True):
-                self._compare(values, expected, left.renewed or self._like)
+                self._compare(values, expected, before)
+            slight = {name for name in slight if is_slight(before[name], each[-1][name])}
+        if is_known:
+            self._pool.slight |= slight
+            self.open |= slight
         self._left.clear()
 
     def _compare(
@@ -322,6 +336,13 @@ class TimedState:
                     replace(finding, signal="wrong.state", detail=text),
                     "the state after the timed calls is wrong",
                 )
+
+
+def is_slight(before: torch.Tensor, left: LeftValue) -> bool:
+    """Whether what calls have left is what was there before, within a few times its tolerance."""
+    if left.allowance.rule != "rounding":
+        return False
+    return oracle.is_right(before, left.expected, tolerance.widen(left.allowance, HARDLY))
 
 
 def _zeroed(tensor: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:

@@ -138,6 +138,20 @@ def test_blocks_are_compared_in_the_order_of_memory() -> None:
     assert in_shape.alike_bytes() == 0
 
 
+@pytest.mark.parametrize(("unknown", "share"), [(1, 7 / 8), (2, 6 / 8), (3, 0.0)])
+def test_most_of_a_block_saves_reading_it_from_elsewhere(unknown: int, share: float) -> None:
+    draws = [torch.ones(4096, 8) for _ in range(24)]
+    for draw in draws:
+        draw[:, :unknown] = torch.randn(4096, unknown)
+    outputs = [[draw] for draw in draws]
+    nbytes = draws[0].nbytes
+    assert known_outputs.Draws(outputs, [{}], [0.0]).alike_bytes() == 0
+    parts = known_outputs.Draws(outputs, [{}], [0.0], parts=True)
+    assert parts.alike_bytes() == pytest.approx(share * nbytes)
+    # in one draw an unknown value is the usual one
+    assert parts.usual_bytes() == pytest.approx(share * nbytes, abs=0.15 * nbytes)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
 def test_values_within_the_limits_are_known(dtype: torch.dtype) -> None:
     prefix = torch.randn(4096).to(dtype)

@@ -193,3 +193,41 @@ def test_whether_results_are_the_same_in_evaluation_mode(
         assert drawer.updates.ignores_modes(pool) is ignores
         again = drawer.draw_example(pool, "dense")  # its parts have the modes that they had
         assert len(again.expected) == len(pool.outputs["leaves"])
+
+
+TRAINS = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("latest", torch.randn(8, 4))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.latest.copy_(x)
+        return x * 2
+
+
+def get_inputs():
+    return [torch.randn(8, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_calls_leave_in_evaluation_mode(judge_cache: Path, tmp_path: Path) -> None:
+    with opening(judge_cache, tmp_path / "trains.py", TRAINS) as (drawer, pool):
+        # though the constructor draws it as the inputs are drawn
+        assert pool.updated == ["latest"]
+        sets = [input_set for state, input_set in pool.checking if state == 0][:1]
+        initial = drawer.initial_state(pool)["latest"]
+        training = drawer.updates.after(pool, 0, sets)["latest"].expected
+        evaluating = drawer.updates.after(pool, 0, sets, evaluating=True)["latest"].expected
+        assert torch.equal(evaluating, initial.double())
+        assert not torch.allclose(training, evaluating)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from harness.judge.correctness import tolerance
+from harness.judge.exchange.input_sets import LeftValue
 from harness.judge.timing import timed_state
 from harness.judge.timing.timed_state import CUT_TURNS, LOOKS_ALONE, MOST_LOOKED_AT, TimedState
 
@@ -133,3 +135,21 @@ def test_nothing_is_written_where_state_moves(monkeypatch: pytest.MonkeyPatch) -
     before = memory.value.clone()
     assert not renewable(memory).renew(0, [])
     assert torch.equal(memory.value, before)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "is_slight"),
+    [
+        (0.0, "rounding", True),
+        (3e-3, "rounding", True),
+        (0.1, "rounding", False),
+        (0.0, "equal", False),
+    ],
+)
+def test_an_update_within_a_few_tolerances_proves_nothing(
+    change: float, rule: Any, is_slight: bool
+) -> None:
+    before = torch.ones(64)
+    limits = tolerance.Allowance(1e-3, 1e-3, 1e-3, 0.0, 0.0, rule)
+    left = LeftValue(before.double() * (1 + change), before * (1 + change), limits)
+    assert timed_state.is_slight(before, left) is is_slight
