@@ -35,9 +35,9 @@ from .task_file import TaskProblem
 # calls by which is found what a reference updates, if it updates anything in the first ones: an
 # average may begin after some steps, or be brought up to date in every eighth one
 LATER_CALLS, LATER_SECONDS = 64, 1.0
-# inputs of another seed than the constructor's: what it draws would be equal to the first of them,
-# and a buffer that keeps the latest inputs would seem unchanged
-DRAWN = 1 << 20
+# Inputs have another seed than the constructor: what that draws would equal the first inputs, and a
+# buffer that keeps the latest ones would seem unchanged.
+INPUTS_SEED_OFFSET = 1 << 20
 
 
 def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
     _refuse_unusual_state(task, model)
     settings = process_settings.modes()
     watch = ModuleWatch(model)
-    first = seed + DRAWN
+    first = seed + INPUTS_SEED_OFFSET
     with task.all_threads():
         sample = task.draw(spec, first)
         task.plan(sample, "get_inputs")

@@ -61,8 +61,9 @@ def values(
 ) -> list[Any]:
     """Return new values of all parameters and buffers but those in `kept`. Floating ones are
     computed on the model's device, since a host takes a minute for 10^9 of them. Non-finite values
-    are kept (a mask's -inf), variances and averages of squares stay positive, sorted values stay
-    sorted, and integers are permuted unless they are sorted: they may be indices, or a table."""
+    are kept (a mask's -inf), variances and averages of squares do not become negative, sorted
+    values stay sorted, and integers are permuted unless they are sorted: they may be indices, or a
+    table."""
     import torch
 
     kind = KINDS[seed % len(KINDS)]
@@ -135,8 +136,8 @@ def _change(original: Any, sample: Any, generator: Any, *, positive: bool) -> An
         else 1.0
     )
     # in place: parameters may take a large part of the memory
-    alone = positive and bool(sample.any())  # zeros of an average change by the sum alone
-    changed = noise.flip(0).mul_(0 if alone else 0.25 * scale)
+    scaled_only = positive and bool(sample.any())  # all zeros have nothing to scale
+    changed = noise.flip(0).mul_(0 if scaled_only else 0.25 * scale)
     changed.addcmul_(original, noise.mul_(0.25).add_(1))
     return changed.abs_() if positive else changed
 

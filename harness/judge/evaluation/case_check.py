@@ -173,7 +173,8 @@ class CaseCheck:
     ) -> None:
         """Make more calls on inputs that were right before. manner: see workers.call_manners.
         Raises Failure."""
-        self.mismatches.shares.clear()  # other families are not called so
+        # a message would say that other families are right when called in this manner, too
+        self.mismatches.shares.clear()
         self.run_burst(sets, order, doing, key=key, manner=manner)
         for index, outputs in zip(order, self._outputs(len(order)), strict=True):
             others = [each for each in sets if each is not sets[index]]

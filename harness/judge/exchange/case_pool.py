@@ -59,10 +59,6 @@ class CasePool:
     takes_other_values: bool | None = None
     # whether its results are the same in evaluation mode
     ignores_modes: bool | None = None
-    # names of updated tensors of which many values may be right, see tolerance.derive_carried
-    unsure: set[str] = field(default_factory=set)
-    # of what the timed calls change by hardly more than its tolerance
-    slight: set[str] = field(default_factory=set)
     # a case with gradients where none are recorded, with checking sets of its own
     unrecorded: CasePool | None = None
     timing: list[Group] = field(default_factory=list)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 # Draws whose usual values count, blocks of each output, and their bytes: what a device writes
-# at once (a sector). Only whole blocks count, since writing a part of one takes as long; on a
-# CPU also most of one, which saves reading what would be copied there.
+# at once (a sector). Only whole blocks count, since writing a part of one takes as long; on a CPU a
+# block of which most is known counts by that share: what is known need not be read and copied.
 DRAWS, BLOCKS, BLOCK_BYTES = 24, 1 << 12, 32
 # Draws that are compared in pairs, in fewer blocks: there may be many kinds of outputs. Of so many
 # draws, this many may be alike by chance.
@@ -81,7 +81,7 @@ class Draws:
         compare: Callable[[Sequence[torch.Tensor], _Alike], torch.Tensor],
     ) -> torch.Tensor | None:
         """Add up what `compare` finds in each output of so many draws, in bytes; None for one
-        draw. axes: of what it returns."""
+        draw. axes: of what `compare` returns."""
         import torch
 
         draws = random.sample(list(self.outputs), min(most, len(self.outputs)))

@@ -58,9 +58,8 @@ class Block:
     switches: int = 0
     calls: int = 1
     warm: int = 0
-    state_open: bool = False
-    """Whether what the reference updates was known only from the candidate's own report, or may
-    have been computed for many calls at once."""
+    state_doubt: str = ""
+    """Why what the calls have left is not known for certain, "" where it is, see TimedState."""
     unseen_us: float = 0.0
     """What a call may have saved by work that nobody sees: before the rounds, see timing.ahead, and
     on a device in held slices and by taken memory, see Witness."""

@@ -111,10 +111,10 @@ class CaseTimes:
         return min(medians, key=lambda name: medians[name])
 
     @property
-    def is_state_open(self) -> bool:
-        """Whether what timed calls left was known only from the candidate's own report, or may have
-        been computed for many calls at once."""
-        return any(block.state_open for block in self.blocks)
+    def state_doubt(self) -> str:
+        """Why what timed calls left is not known for certain in some process, "" where it is in
+        all."""
+        return next((block.state_doubt for block in self.blocks if block.state_doubt), "")
 
     @property
     def waits(self) -> bool:

@@ -11,7 +11,7 @@ from ..failures import Failure
 from ..figures import statistics
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
-from . import blocks, left_open, memory_use, timed_state
+from . import blocks, left_open, memory_use
 from .left_open import Times
 
 UNCONFIRMED = (
@@ -58,7 +58,7 @@ def conclude(
     by_judge, best = case_times.nothing_us is not None, case_times.strongest
     if not by_judge and (failure := _clock_failure(context, case, case_times)):
         return Conclusion(result, failure=failure)
-    comparison = left_open.compare(context, times, case.name, best, rng)
+    comparison = compare(context, times, case.name, best, rng)
     latency_us = statistics.median(
         [us for process in case_times.confirmed_pairs(best) for _, us in process]
     )
@@ -79,9 +79,9 @@ def conclude(
         signals.append(Signal("waits_for_device", f"case {case.name}: {WAITS_FOR_DEVICE}"))
         if comparison.verdict == "slower":
             comparison = replace(comparison, verdict="inconclusive")
-    if case_times.is_state_open:
-        text = timed_state.why_open(context.task.pools[case.name])
-        signals.append(Signal("clock_open", f"case {case.name}: {text}"))
+    if case_times.state_doubt:
+        text = f"case {case.name}: {case_times.state_doubt}"
+        signals.append(Signal("clock_open", text))
     else:
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
         spared_us = left_open.hidden_us(context, case_times, case.name, best) - turns_us
@@ -119,6 +119,29 @@ def conclude(
     signals += memory_use.beyond_baseline(concluded)
     over = None if context.ablating else memory_use.over_limit(concluded, context.request.policy)
     return Conclusion(concluded, tuple(signals), over)
+
+
+def compare(
+    context: StageContext, times: Times, case: str, baseline: str, rng: random.Random
+) -> statistics.Comparison:
+    """Compare with a baseline, using the known properties of the device and the number of baseline
+    processes."""
+    family = context.task.family
+    return statistics.compare(
+        times[case].confirmed_pairs(baseline),
+        family.MARGIN,
+        rng,
+        baselines=0 if context.confirming else baseline_processes(context, times),
+        process_us=family.PROCESS_US,
+        open_us=left_open.left_open_us(context, times, case, baseline),
+    )
+
+
+def baseline_processes(context: StageContext, times: Times) -> int:
+    """Return the number of baseline processes that the candidate was timed against."""
+    earlier = context.request.earlier
+    count = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
+    return count + (earlier.baselines if earlier.rounds else 0)
 
 
 def is_contended(context: StageContext, times: Times, case: str) -> bool:

@@ -1,13 +1,11 @@
-"""How a case compares with a baseline, and by how much a call may be longer than its figure."""
+"""By how much a call may be longer than its figure."""
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping
 
 from ..exchange import device_reservoir
-from ..figures import statistics
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
 
@@ -15,32 +13,9 @@ from ..stage_context import StageContext
 # it: 64 MiB saved an attack 18 us a call (H200)
 CLEARING = 2.0
 # What copying outputs in a turn takes at most, as a multiple of the time at the measured rate:
-# plain copies of 8 MiB took up to 1.9 times that (2-core virtual machine)
+# plain copies of 8 MiB took 2.7 and 3.3 times that (2-core virtual machine)
 MOST_COPYING = 3.0
 Times = Mapping[str, CaseTimes]  # by case
-
-
-def compare(
-    context: StageContext, times: Times, case: str, baseline: str, rng: random.Random
-) -> statistics.Comparison:
-    """Compare with a baseline, using the known properties of the device and the number of baseline
-    processes."""
-    family = context.task.family
-    return statistics.compare(
-        times[case].confirmed_pairs(baseline),
-        family.MARGIN,
-        rng,
-        baselines=0 if context.confirming else baseline_processes(context, times),
-        process_us=family.PROCESS_US,
-        open_us=left_open_us(context, times, case, baseline),
-    )
-
-
-def baseline_processes(context: StageContext, times: Times) -> int:
-    """Return the number of baseline processes that the candidate was timed against."""
-    earlier = context.request.earlier
-    count = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
-    return count + (earlier.baselines if earlier.rounds else 0)
 
 
 def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
@@ -63,7 +38,7 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
     memory, before the judge's word or while nobody watches. All of the baseline's where nobody
     knows what was updated."""
     family = context.task.family
-    if times.is_state_open:
+    if times.state_doubt:
         return times.medians[baseline]
     pools = context.task.pools
     pool = pools[case]
@@ -80,11 +55,12 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
     us_per_byte = 1e6 / min(ceilings.write_bandwidth.values())
     if family.SYNCHRONOUS:  # pages are mapped, or outputs copied
         copying_us = 1e6 * 2 / min(ceilings.bandwidth.values())
-        # caches and translations are cold in a turn, which no ceiling shows and a baseline does
-        reached_us = times.medians[times.strongest] / pool.slot_bytes
+        # Caches and translations are cold in a turn, which no ceiling shows. Nor does a baseline
+        # that computes as well: hence the limit.
+        baseline_us = times.medians[times.strongest] / pool.slot_bytes
         us_per_byte = max(
             copying_us * _slowdown(context, times, case),
-            min(reached_us, MOST_COPYING * copying_us),
+            min(baseline_us, MOST_COPYING * copying_us),
         )
     return times.hidden_us(baseline, family.MARGIN, us_per_byte) + us_per_byte * unseen_bytes
 

@@ -207,7 +207,7 @@ class _Timing:
 
     def _compare(self, case: str) -> statistics.Comparison:
         baseline = self._times[case].strongest
-        return left_open.compare(self._context, self._times, case, baseline, self._rng)
+        return concluding.compare(self._context, self._times, case, baseline, self._rng)
 
     def _data(self) -> dict[str, Any]:
         """Return the data of the report."""
@@ -246,7 +246,7 @@ class _Timing:
             for name, by_baseline in rounds.items()
         }
         contended = tuple(n for n in rounds if concluding.is_contended(context, times, n))
-        baselines = left_open.baseline_processes(context, times)
+        baselines = concluding.baseline_processes(context, times)
         return Samples(rounds, baselines, open_us, contended)
 
 

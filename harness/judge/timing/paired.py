@@ -158,7 +158,7 @@ class _TimedBlock:
                         candidate.state.verify()
         for name, block in blocks.items():
             state, ahead = self._by_name[name].state, self._by_name[name].ahead
-            block.state_open = state is not None and bool(state.open)
+            block.state_doubt = state.doubt if state is not None else ""
             block.unseen_us = ahead.us if ahead is not None else sides.unseen_us(name)
             block.pairs = {
                 other: list(zip(rounds.times_us[other], rounds.times_us[name], strict=True))

@@ -116,7 +116,7 @@ def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _
         or has_drifted
         or bool(pool.predictable or pool.sampled_alike or pool.hardly_read)
     )
-    is_barred |= first_times.is_state_open or second_times.is_state_open
+    is_barred |= bool(first_times.state_doubt or second_times.state_doubt)
     # who waits for the device bears a part of the judge's work
     is_barred |= first_times.waits != second_times.waits
     return _Ratio(

@@ -25,7 +25,7 @@ from ..processes.freezing import Turn
 from ..processes.worker import Worker
 from ..tasks.open_task import COMPILE_SECONDS, OpenTask
 
-WARM_BURSTS = 2  # bursts at least before the rounds
+WARM_BURSTS = 2  # least number of bursts before the rounds
 
 
 @dataclass(frozen=True)

@@ -68,15 +68,6 @@ UNSURE = (
 )
 
 
-def why_open(pool: CasePool) -> str:
-    """Return why nothing is certified of a candidate whose state is open, see TimedState.open."""
-    reasons = (pool.foreseen, FORESEEN), (pool.slight, SLIGHT), (pool.unsure, UNSURE)
-    for names, text in reasons:
-        if names:
-            return text.format(names=", ".join(sorted(names)))
-    return UNREAD
-
-
 @dataclass
 class _Left:
     """What the calls of one half left. state: the seed of the parameters that they began with.
@@ -110,9 +101,21 @@ class TimedState:
             if (pool.one_by_one or pool.shared) and self._is_small
         }
         self._left: list[_Left] = []
+        self._unsure: set[str] = set()
+        self._slight: set[str] = set()
         self.open: set[str] = set()
         """What makes no candidate faster, see above; values that are not finite were not
         compared."""
+
+    @property
+    def doubt(self) -> str:
+        """Why nothing is certified of the candidate, "" where something may be."""
+        foreseen = self._pool.foreseen or set()
+        reasons = (foreseen, FORESEEN), (self._unsure, UNSURE), (self._slight, SLIGHT)
+        for names, text in reasons:
+            if names:
+                return text.format(names=", ".join(sorted(names)))
+        return UNREAD if self.open else ""
 
     def begin(self, call: Callable[[], None]) -> None:
         """Note where the tensors lie, before the calls of a half. call: makes one call, twice."""
@@ -277,7 +280,7 @@ class TimedState:
     def verify(self) -> None:
         """Compare with the reference after the same calls. Raises WrongWhenTimed."""
         self.open |= self._drawer.updates.foreseen(self._pool, self._like)
-        slight, is_known = set(self._like), False
+        slights: list[set[str]] = []  # of each half
         for left in self._left:
             counts = [count for count, _ in left.values]
             try:
@@ -289,13 +292,14 @@ class TimedState:
                     raise
                 self.distrust()  # the reference does not work with these values after all
                 continue
-            before, is_known = left.renewed or self._like, True
+            before = left.renewed or self._like
             for (_, values), expected in zip(left.values, each, strict=True):
                 self._compare(values, expected, before)
-            slight = {name for name in slight if is_slight(before[name], each[-1][name])}
-        if is_known:
-            self._pool.slight |= slight
-            self.open |= slight
+            if left.renewed is not None:
+                last = each[-1].items()
+                slights.append({name for name, value in last if is_slight(before[name], value)})
+        self._slight = set.intersection(*slights) if slights else set()
+        self.open |= self._slight
         self._left.clear()
 
     def _compare(
@@ -320,7 +324,7 @@ class TimedState:
             lost &= dtypes.is_finite(before[name])  # others, of a mask, say, are compared
             if reference.unsure or bool(lost.any()):
                 self.open.add(name)
-                self._pool.unsure.add(name)
+                self._unsure.add(name)
             finding = oracle.compare(
                 _zeroed(value, lost),
                 _zeroed(reference.expected, lost),
@@ -339,8 +343,9 @@ class TimedState:
 
 
 def is_slight(before: torch.Tensor, left: LeftValue) -> bool:
-    """Whether what calls have left is what was there before, within a few times its tolerance."""
-    if left.allowance.rule != "rounding":
+    """Whether what calls have left is what was there before, within a few times its tolerance.
+    Integers have none."""
+    if not dtypes.rounds(before.dtype) or left.allowance.rule != "rounding":
         return False
     return oracle.is_right(before, left.expected, tolerance.widen(left.allowance, HARDLY))
 

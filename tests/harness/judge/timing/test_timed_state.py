@@ -137,6 +137,13 @@ def test_nothing_is_written_where_state_moves(monkeypatch: pytest.MonkeyPatch) -
     assert torch.equal(memory.value, before)
 
 
+FLAGS = LeftValue(
+    torch.ones(4, dtype=torch.bool),
+    torch.ones(4, dtype=torch.bool),
+    tolerance.Allowance(0.0, 0.0, 0.0, 0.0, 0.0),
+)
+
+
 @pytest.mark.parametrize(
     ("change", "rule", "is_slight"),
     [
@@ -150,6 +157,37 @@ def test_an_update_within_a_few_tolerances_proves_nothing(
     change: float, rule: Any, is_slight: bool
 ) -> None:
     before = torch.ones(64)
+    assert not timed_state.is_slight(torch.ones(4, dtype=torch.bool), FLAGS)
     limits = tolerance.Allowance(1e-3, 1e-3, 1e-3, 0.0, 0.0, rule)
     left = LeftValue(before.double() * (1 + change), before * (1 + change), limits)
     assert timed_state.is_slight(before, left) is is_slight
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_open"), [([], False), ([1e-3, 1e-3], True), ([1e-3, 0.1], False)]
+)
+def test_updates_count_that_are_slight_in_all_halves(changes: list[float], is_open: bool) -> None:
+    """Of what lay there before the rounds, not of the values as constructed."""
+    limits = tolerance.Allowance(1e-3, 1e-3, 1e-3, 0.0, 0.0)
+    kept = torch.ones(64)
+    pool: Any = SimpleNamespace(
+        updated=["kept"], one_by_one=True, shared=False, halves=[], name="only", foreseen=set()
+    )
+
+    def after_each(
+        _pool: Any, _state: int, calls: list[float], counts: list[int], _renewed: Any
+    ) -> list[dict[str, LeftValue]]:
+        value = 3 * kept * (1 + calls[0])
+        return [{"kept": LeftValue(value.double(), value, limits)} for _ in counts]
+
+    updates = SimpleNamespace(foreseen=lambda *_: set(), after_each=after_each)
+    drawer: Any = SimpleNamespace(initial_state=lambda _: {"kept": kept}, updates=updates)
+    looked = TimedState(pool, SimpleNamespace(), drawer)  # type: ignore[arg-type]
+    for number, change in enumerate(changes):
+        left: Any = {"kept": 3 * kept * (1 + change)}
+        halves: Any = looked._left
+        halves.append(timed_state._Left(number, {"kept": 3 * kept}, [change], [(1, left)]))
+        halves.append(timed_state._Left(number, None, [change], [(1, left)]))  # before the rounds
+    looked.verify()
+    assert bool(looked.open) is is_open
+    assert ("hardly more than the tolerance" in looked.doubt) is is_open
