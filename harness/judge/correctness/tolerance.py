@@ -230,9 +230,10 @@ def derive_carried(
 
     Measured: after 104 steps of a power iteration on matrices of 768 x 768 whose terms cancel,
     plain float32 sums ended up to 1.3e-4 from the exact result, the framework's blocked ones
-    1.6e-5; where nothing cancels, 1.7e-6 and 0.6e-7 (2 u + v sqrt(K) is 1.8e-6). Of matrices with a
-    few large rows, whose sums lean to one side, 40 draws ended up to 3.1e-6 off after one step, and
-    others 5.8e-6, though roundings of the numbers moved nothing: hence the least growth."""
+    1.6e-5; where nothing cancels, 1.7e-6 and 0.6e-7 (2 u + v sqrt(K) is 1.8e-6). Of 40 matrices
+    with a few large rows, plain sums ended up to 3.1e-6 off after one step, where roundings of the
+    numbers moved nothing. Timed, such a kernel was 3.9e-6 and 5.8e-6 off, for which twice the floor
+    (3.4e-6) was too little: hence the least growth."""
     unit = ROUNDOFF.get(dtype_name(framework), 0.0)
     if not unit:
         return derive(expected, framework, reduction), False

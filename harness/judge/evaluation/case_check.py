@@ -172,8 +172,7 @@ class CaseCheck:
         manner: str = "",
     ) -> None:
         """Make more calls on inputs that were right before. manner: see workers.call_manners.
-        Raises Failure."""
-        # a message would say that other families are right when called in this manner, too
+        Raises Failure, whose message names the families of these calls only."""
         self.mismatches.shares.clear()
         self.run_burst(sets, order, doing, key=key, manner=manner)
         for index, outputs in zip(order, self._outputs(len(order)), strict=True):

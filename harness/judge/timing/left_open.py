@@ -12,8 +12,9 @@ from ..stage_context import StageContext
 # What clearing memory takes, with the launch of a kernel, as a multiple of the least time to write
 # it: 64 MiB saved an attack 18 us a call (H200)
 CLEARING = 2.0
-# What copying outputs in a turn takes at most, as a multiple of the time at the measured rate:
-# plain copies of 8 MiB took 2.7 and 3.3 times that (2-core virtual machine)
+# What copying outputs in a turn takes, as a multiple of the time at the measured rate: plain copies
+# of 8 MiB took 2.7 and 3.3 times that, the latter while the baseline was 1.9 times slower than when
+# the task was opened (2-core virtual machine)
 MOST_COPYING = 3.0
 Times = Mapping[str, CaseTimes]  # by case
 
@@ -55,8 +56,8 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
     us_per_byte = 1e6 / min(ceilings.write_bandwidth.values())
     if family.SYNCHRONOUS:  # pages are mapped, or outputs copied
         copying_us = 1e6 * 2 / min(ceilings.bandwidth.values())
-        # Caches and translations are cold in a turn, which no ceiling shows. Nor does a baseline
-        # that computes as well: hence the limit.
+        # Caches and translations are cold in a turn. No ceiling shows it; a baseline that mostly
+        # copies does, and the limit is for one that computes.
         baseline_us = times.medians[times.strongest] / pool.slot_bytes
         us_per_byte = max(
             copying_us * _slowdown(context, times, case),

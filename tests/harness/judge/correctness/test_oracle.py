@@ -544,8 +544,8 @@ def test_errors_that_updates_carry_on_are_allowed() -> None:
     assert not unsure
 
 
-def test_sums_that_lean_to_one_side_are_within_the_least_limit() -> None:
-    """A plain sum of large values is off by more than roundings of these show."""
+def test_plain_sums_are_within_the_limit_where_roundings_move_nothing() -> None:
+    """Honest steps of a power iteration were 5.8e-6 off."""
     exact = torch.randn(768, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     carried, unsure = tolerance.derive_carried(exact, exact.float(), exact, 768)
     assert 5.8e-6 < carried.norm < 2e-5

@@ -179,6 +179,17 @@ def test_where_parameters_are_stale_no_values_are_told(bench: Bench, correct: st
     assert not any(s.log for s in found.stages if s.stage == "verify")
 
 
+def test_who_is_wrong_in_a_manner_of_calling_is_told_of_no_other_inputs(
+    bench: Bench, correct: str
+) -> None:
+    """Inputs of other families were right before, called as usual."""
+    wrong = BODY.replace("return y", "return y if self.training else -y")
+    found = bench.evaluate(correct.replace(BODY, wrong, 1))
+    assert found.status == "incorrect"
+    assert "called in evaluation mode" in found.message
+    assert "right with" not in found.message
+
+
 def test_the_correct_candidate_is_correct_after_all_of_that(bench: Bench, correct: str) -> None:
     found = bench.evaluate(correct)
     assert found.status == "correct", found.message
