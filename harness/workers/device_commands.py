@@ -89,30 +89,34 @@ class ShownHost:
         """Queue calls on the sets in the stream, between a wait until the judge's word is `number`
         and a write of the same number to the worker's word. Replies READY with the places of the
         outputs, then OK when all work is done. Without a key no model is called. The wait is the
-        driver's, so that the device has no work for this process until then. early: write the
-        worker's word before the calls, as a cheating candidate could. values: as in `on_burst`, for
-        information only."""
+        driver's, so that the device has no work for this process until then. A single call has
+        nothing else around it, since a call alone shall show what a cheating candidate could not
+        save. early: write the worker's word before the calls, as such a candidate could. values: as
+        in `on_burst`, for information only; a single call has no time."""
         import torch
 
         if self._events is None:
             self._events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         words, (begin, end) = self.window.words, self._events
-        model = self.prepared[key] if key else None
-        arguments = self.window.inputs(layouts, sets)
+        model, alone = self.prepared[key] if key else None, len(sets) == 1
+        arguments = self.window.inputs(layouts, sets) if key else []
         self._outputs = None
         torch.cuda.synchronize()
         stream = torch.cuda.current_stream().cuda_stream
         gc.disable()
         before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
         words.await_on(stream, stream_words.GO, number)
-        words.hold_on(stream, stream_words.GO, number)  # the same first kernel in all bursts
+        if not alone:
+            words.hold_on(stream, stream_words.GO, number)  # the same first kernel in all bursts
         if early:
             words.write_on(stream, stream_words.DONE, number)
-        begin.record()
+        if not alone:
+            begin.record()
         if model is None:
             self.window.nothing()
         outputs = [model.call(inputs) for inputs in arguments] if model is not None else []
-        end.record()
+        if not alone:
+            end.record()
         queued = time.perf_counter_ns() - start
         places = self._show(model, outputs) if model is not None else []
         if not early:
@@ -122,7 +126,8 @@ class ShownHost:
         self.reply(frames.READY, places)
         torch.cuda.synchronize()
         gc.enable()
-        return None, running.figures(int(begin.elapsed_time(end) * 1e6), before, after, queued)
+        elapsed = 0 if alone else int(begin.elapsed_time(end) * 1e6)
+        return None, running.figures(elapsed, before, after, queued)
 
     def on_hold(self, fds: list[int], place: int, calls: list[int]) -> None:
         """Keep the outputs of these calls of the last burst, in place of the kept ones from index

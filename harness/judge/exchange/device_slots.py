@@ -153,7 +153,7 @@ class DeviceSlots(Slots):
             "queued",
             key=key,
             layouts=plan.layouts,
-            sets=plan.where if key else [],
+            sets=plan.where,
             number=link.number,
             **arguments,
         )

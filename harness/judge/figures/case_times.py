@@ -270,8 +270,8 @@ class CaseTimes:
     def alone_open_us(self, baseline: str) -> float:
         """Return the most, with 97.5 % confidence, by which a call alone may be longer than its
         share of a burst beyond the baseline's difference: the time that merging calls may have
-        saved, as far as the judge's clock can tell. 0 where calls are timed one by one, or the
-        candidate's clock gives the figure."""
+        saved, as far as the judge's clock can tell, and what the candidate could save of a call
+        alone. 0 where calls are timed one by one, or the candidate's clock gives the figure."""
         blocks = [block for block in self.blocks if baseline in block.alone_us and block.null_ns]
         if not blocks:
             return 0.0
@@ -281,7 +281,8 @@ class CaseTimes:
             for c, b in zip(block.alone_us[""], block.alone_us[baseline], strict=True)
         ]
         together = [c - b for block in blocks for b, c in block.pairs[baseline]]
-        return max(0.0, -statistics.least_difference(together, alone, 0.5))
+        saved = statistics.median([block.alone_open_us for block in blocks])
+        return max(0.0, saved - statistics.least_difference(together, alone, 0.5))
 
     def unmeasured_factor(self, baseline: str) -> float:
         """Return the factor for the excess time of a turn's unmeasured calls, beyond the baseline's

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from ..exchange import device_reservoir
+from ..exchange.case_pool import CasePool
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
 
@@ -16,6 +17,10 @@ CLEARING = 2.0
 # of 8 MiB took 2.7 and 3.3 times that, the latter while the baseline was 1.9 times slower than when
 # the task was opened (2-core virtual machine)
 MOST_COPYING = 3.0
+# What the launch takes that clears a call's outputs (1.6 us on an H200), and the bytes that a copy
+# engine moves from the host while the device changes to the candidate's process, after the judge's
+# word and in time that is deducted (150 us, 55 GB/s)
+LAUNCH_US, MOVED_IN_A_SWITCH = 2.0, 8 << 20
 Times = Mapping[str, CaseTimes]  # by case
 
 
@@ -36,8 +41,8 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
 def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
     """Return the time per call that a candidate may have spent where its figure does not show it:
     on a CPU in other calls, or copying outputs beforehand; on a device writing them, or its other
-    memory, before the judge's word or while nobody watches. All of the baseline's where nobody
-    knows what was updated."""
+    memory, before the judge's word or while nobody watches, and launching what writes them. All of
+    the baseline's where nobody knows what was updated."""
     family = context.task.family
     if times.state_doubt:
         return times.medians[baseline]
@@ -63,7 +68,20 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
             copying_us * _slowdown(context, times, case),
             min(baseline_us, MOST_COPYING * copying_us),
         )
-    return times.hidden_us(baseline, family.MARGIN, us_per_byte) + us_per_byte * unseen_bytes
+    return (
+        times.hidden_us(baseline, family.MARGIN, us_per_byte)
+        + us_per_byte * unseen_bytes
+        + _launch_us(pool)
+    )
+
+
+def _launch_us(pool: CasePool) -> float:
+    """Return what a call may save on a device that shares memory with the judge by outputs that a
+    copy engine clears in a switch. Outputs into which nothing is added up need no clearing."""
+    if not pool.shared or pool.pointwise:
+        return 0.0
+    outputs_bytes = pool.calls * pool.slot_bytes
+    return LAUNCH_US * min(1.0, MOVED_IN_A_SWITCH / max(1, outputs_bytes))
 
 
 def _slowdown(context: StageContext, times: CaseTimes, case: str) -> float:

@@ -45,8 +45,8 @@ class Queued(Sides):
         self._patience: dict[str, float] = {}
         # (before_ns, whole_ns) of an empty burst, by the number of calls it stands for
         self._empty_ns: dict[int, tuple[int, int]] = {}
-        # see _early_gain
-        self._early_gain_ns = 0
+        # see _early_gain: of a burst, and of a call alone
+        self._early_gain_ns = self._alone_gain_ns = 0
         # by candidate: of each burst, see Witness
         self._unseen_ns: dict[str, list[int]] = {}
         self._waits = False  # whether a side waits for the device itself
@@ -88,10 +88,11 @@ class Queued(Sides):
                 # the worker's own report, which may be anything
                 self._patience[name] = min(SETTLING_S, max(QUEUEING_S, 5 * queued_s))
         if not self._empty_ns:
-            for sets in (
+            whole, alone = (
                 self.pool.timing[0].sets,
-                *(group.sets for group in self.pool.single_call_groups[:1]),
-            ):
+                [group.sets for group in self.pool.single_call_groups[:1]],
+            )
+            for sets in (whole, *alone):
                 self._run_empty(sets, turn, watched=False)
                 results = [self._run_empty(sets, turn) for _ in range(self.pool.empty_bursts)]
                 before_ns, whole_ns = (
@@ -99,7 +100,8 @@ class Queued(Sides):
                     for each in zip(*((s.before_ns, s.whole_ns) for s in results), strict=True)
                 )
                 self._empty_ns[len(sets)] = round(before_ns), round(whole_ns)
-            self._early_gain_ns = self._early_gain(turn)
+            self._early_gain_ns = self._early_gain(whole, turn)
+            self._alone_gain_ns = max([self._early_gain(sets, turn) for sets in alone], default=0)
         return self._figure(result, self.pool.calls)
 
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
@@ -166,6 +168,10 @@ class Queued(Sides):
             (self._run_empty(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)
         ]
 
+    @property
+    def alone_open_ns(self) -> int:
+        return self._alone_gain_ns
+
     def is_idle(self) -> bool:
         with device_witness.watching() as witness:
             witness.finish(late=True)
@@ -183,11 +189,10 @@ class Queued(Sides):
         late_ns = max(0, result.before_ns - before_ns - APPEARING_NS)
         return max(LEAST_NS * calls, result.whole_ns - whole_ns + late_ns)
 
-    def _early_gain(self, turn: Turn) -> int:
+    def _early_gain(self, sets: Sequence[InputSet], turn: Turn) -> int:
         """Return the nanoseconds that a candidate gains if its process writes its own word before
-        its calls: the judge's copy then already waits
-        for the device behind the calls."""
-        sets = self.pool.timing[0].sets
+        its calls on these sets: the judge's copy then already waits for the device behind the
+        calls."""
         results = [self._run_empty(sets, turn, early=True) for _ in range(self.pool.empty_bursts)]
         early_ns = statistics.median([each.whole_ns for each in results])
         return max(0, round(self._empty_ns[len(sets)][1] - early_ns))

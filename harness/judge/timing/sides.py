@@ -188,6 +188,11 @@ class Sides(ABC):
         Returns nanoseconds by the bill, and the part that a candidate could save."""
         return []
 
+    @property
+    def alone_open_ns(self) -> int:
+        """What a candidate could save of a call alone that its calls in a burst do not show."""
+        return 0
+
     def is_idle(self) -> bool:
         """Return whether a device does no work for anybody, while all processes stand still."""
         return True

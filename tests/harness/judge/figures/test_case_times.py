@@ -111,6 +111,18 @@ def test_a_call_that_waits_for_the_device_is_not_merged(waiting: int, waits: boo
     assert found.alone_open_us("eager") > us  # what merging may have saved is left open
 
 
+def test_what_a_call_alone_can_save_is_left_open() -> None:
+    """Calls in pairs, and as much saved of each call alone as that shows."""
+    us = TRUE_NS / 1e3
+    found = alone(times([1.0] * ROUNDS, true_ns=TRUE_NS / 2), us / 2, us)
+    for block in found.blocks:
+        block.null_ns = [(100, 50)]
+    assert found.alone_open_us("eager") < us / 10
+    for block in found.blocks:
+        block.alone_open_us = us / 2
+    assert found.alone_open_us("eager") > us / 2.5
+
+
 WARM, CALLS, TURNS, CALL_US = 6, 2, 16, 40.0
 
 

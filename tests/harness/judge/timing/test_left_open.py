@@ -18,7 +18,9 @@ COPYING_US = 200.0  # of an output, at the measured rate
 
 def context(opened_us: float) -> Any:
     rate = 2 * MIB / COPYING_US * 1e6
-    pool = SimpleNamespace(slot_bytes=MIB, state_bytes=0, calls=1, held_bytes=0, shared=False)
+    pool = SimpleNamespace(
+        slot_bytes=MIB, state_bytes=0, calls=1, held_bytes=0, shared=False, pointwise=False
+    )
     facts = SimpleNamespace(cases=[SimpleNamespace(name="only", baselines_us={"eager": opened_us})])
     ceilings = SimpleNamespace(
         bandwidth={"L2": 4 * rate, "memory": rate}, write_bandwidth={"memory": rate}
@@ -60,3 +62,25 @@ def test_all_is_open_where_nobody_knows_what_calls_left() -> None:
         {"eager": [(400.0, 50.0)] * 12}, DeviceState(0), DeviceState(0), state_doubt="new tensors"
     )
     assert left_open.hidden_us(context(400.0), CaseTimes([block]), "only", "eager") == 400.0
+
+
+@pytest.mark.parametrize(
+    ("pointwise", "calls", "open_us"),
+    [
+        (True, 1, 0.0),
+        (False, 1, left_open.LAUNCH_US),
+        (False, 32, left_open.LAUNCH_US / 4),  # a quarter of 32 outputs fits, of 1 MiB each
+    ],
+)
+def test_a_launch_that_clears_outputs_in_a_switch_is_left_open(
+    pointwise: bool, calls: int, open_us: float
+) -> None:
+    on_a_device = context(400.0)
+    pool = on_a_device.task.pools["only"]
+    pool.shared, pool.pointwise, pool.calls = True, pointwise, calls
+    on_a_device.task.family.SYNCHRONOUS = False
+    block = Block(
+        {"eager": [(400.0, 50.0)] * 12}, DeviceState(0), DeviceState(0), ready_bytes=[1.0] * 12
+    )
+    hidden = left_open.hidden_us(on_a_device, CaseTimes([block]), "only", "eager")
+    assert hidden == pytest.approx(open_us, abs=0.01)
