@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,14 +20,14 @@ LATE_CYCLES = 2_000_000  # of a device's clock, about a millisecond
 
 def wrap(model: PreparedModel, manner: str) -> Call:
     """Return a model's call in one of these manners: "in_place", on inputs that take the places of
-    earlier ones (see input_places); "in_a_stream", "in_a_thread" and "in_eval", see below; "" as it
-    is."""
+    earlier ones (see input_places); "in_a_stream", "in_a_thread", "in_a_context" and "in_eval", see
+    below; "" as it is."""
     if manner == "in_place":
         return input_places.reuse(model.call)
     if manner == "in_eval":
         return _in_eval(model.call, model.model)
-    if manner == "in_a_thread":
-        return _in_a_thread(model.call)
+    if manner in ("in_a_thread", "in_a_context"):
+        return _in_a_thread(model.call, copied=manner == "in_a_context")
     return _in_a_stream(model.call) if manner == "in_a_stream" else model.call
 
 
@@ -40,8 +41,9 @@ def _in_eval(call: Call, model: Any) -> Call:
     return evaluated
 
 
-def _in_a_thread(call: Call) -> Call:
-    """Return a call in a thread of its own, which has what a new thread of a program has."""
+def _in_a_thread(call: Call, *, copied: bool) -> Call:
+    """Return a call in a thread of its own, which has what a new thread of a program has. copied:
+    and the values of its caller's context variables, as asyncio.to_thread hands them on."""
     import torch
 
     def elsewhere(inputs: Any) -> list[Any]:
@@ -54,6 +56,8 @@ def _in_a_thread(call: Call) -> Call:
                 return call(inputs)
 
         with ThreadPoolExecutor(1) as pool:
+            if copied:
+                return pool.submit(contextvars.copy_context().run, run).result()
             return pool.submit(run).result()
 
     return elsewhere

@@ -20,6 +20,7 @@ from ..exchange import bursts
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet, LeftValue
 from ..exchange.slots import Slots
+from ..failures import Failure
 from ..processes.worker import Worker
 from ..stage_context import StageContext
 from .case_check import CaseCheck, most_held_calls
@@ -158,12 +159,29 @@ def check_manners(check: CaseCheck) -> None:
     sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
     order = list(range(len(sets)))
     if check.context.place.mode == "execute":
-        doing = "called in another thread than before"
-        _call_in_manner(check, sets, order, doing, "in_a_thread")
+        _call_in_a_thread(check, sets, order)
     small = check.pool.set_bytes <= MOST_SET_BYTES
     if small and check.context.task.drawer.updates.ignores_modes(check.pool):
         doing = "called in evaluation mode, in which the reference returns the same"
         _call_in_manner(check, sets, order, doing, "in_eval")
+
+
+def _call_in_a_thread(check: CaseCheck, sets: list[InputSet], order: list[int]) -> None:
+    """Call it in a new thread, and where that ends with an error, from its first parameters in one
+    with its caller's context variables: some settings that are made once for a process (Triton's
+    allocator) are kept in such a variable. An error tells its caller, but another result in a
+    thread does not, so that those of a plain one are compared first. Raises Failure, the first
+    one."""
+    doing = "called in another thread than before"
+    try:
+        _call_in_manner(check, sets, order, doing, "in_a_thread")
+    except Failure as failure:
+        if all(signal.name != "crash.exception" for signal in failure.signals):
+            raise
+        try:
+            _call_in_manner(check, sets, order, doing, "in_a_context")
+        except Failure:
+            raise failure from None
 
 
 def check_streams(check: CaseCheck) -> None:

@@ -9,12 +9,13 @@ its memory they are copied behind the outputs of the drawn round, before the clo
 that is not where it lay before the calls is taken from the process's own report: it was assigned
 anew, it is not contiguous, or the judge cannot read its device memory. What is known only from
 there makes no candidate faster, and neither does what lies in the memory of another tensor or in
-pages of a file, what the reference updates alike for all inputs or hardly beyond its tolerance, or
-where it makes more of roundings than errors.
+pages of a file, what the reference updates alike for all inputs or, in a part that counts, hardly
+beyond its tolerance, or where it makes more of roundings than errors.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from ...wire import dtypes
 from ...workers.value_order import sorted_axes
 from .. import candidate_state
 from ..correctness import oracle, tolerance
-from ..correctness.distance import same_bits
+from ..correctness.distance import real, rms, same_bits
 from ..errors import Interfered, WorkerFailed
 from ..exchange import device_copies, ready_memory
 from ..exchange.case_pool import CasePool
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 LOOKS_ALONE, CUT_TURNS = 2, 2
 MOST_LOOKED_AT = 256 << 20  # bytes
 HARDLY = 4.0  # times the tolerance: who computes a part of such an update passes
+# of what changes, the largest part that may change little: numbers that go through zero do. And the
+# most that is little, of the usual size: of numbers of 8 bits that are drawn anew, whose tolerance
+# is as large, a seventh is as near to the old ones
+FEW, LITTLE = 1 / 4, 1 / 4
 
 UNREAD = (
     "the reference's forward updates parameters or buffers, and those of the candidate are new "
@@ -56,10 +61,10 @@ FORESEEN = (
     "time it with the update left out of the reference"
 )
 SLIGHT = (
-    "all timed calls of the reference together change {names} by hardly more than the tolerance of "
-    "what they leave. A kernel that leaves the update out may pass, so no speed-up can be "
-    "certified for this task; whoever trusts the author can time it with the update left out of "
-    "the reference"
+    "all timed calls of the reference together change {names}, or more than a quarter of what they "
+    "change there, by hardly more than the tolerance of what they leave. A kernel that leaves the "
+    "update out may pass, so no speed-up can be certified for this task; whoever trusts the author "
+    "can time it with the update left out of the reference"
 )
 UNSURE = (
     "the reference's forward makes of one rounding more than rounding errors in {names} (values "
@@ -343,11 +348,30 @@ class TimedState:
 
 
 def is_slight(before: torch.Tensor, left: LeftValue) -> bool:
-    """Whether what calls have left is what was there before, within a few times its tolerance.
-    Integers have none."""
+    """Whether what calls have left is what was there before, within a few times its tolerance, as a
+    whole or in too large a part of what they change. Integers have none."""
     if not dtypes.rounds(before.dtype) or left.allowance.rule != "rounding":
         return False
-    return oracle.is_right(before, left.expected, tolerance.widen(left.allowance, HARDLY))
+    if oracle.is_right(before, left.expected, tolerance.widen(left.allowance, HARDLY)):
+        return True
+    return little_changed(before, left) > FEW
+
+
+def little_changed(before: torch.Tensor, left: LeftValue) -> float:
+    """Return the part of the elements that calls change whose change is little: `FEW` of them may
+    be off by as much, since what counts for many is the tolerance of the whole, and for a few, such
+    as one line of a cache, that of a row. 0 where none changes. What the tensor's dtype does not
+    show is no change: the other lines, or a mask."""
+    old, exact = real(before), real(left.expected)
+    shown = real(left.expected.to(before.dtype))
+    finite = old.isfinite() & exact.isfinite() & shown.isfinite()
+    changed = (old != shown) & finite
+    count = int(changed.sum())
+    if not count:
+        return 0.0
+    whole = left.allowance.norm * math.sqrt(old.numel() / (FEW * count))
+    limit = min(whole, left.allowance.row, LITTLE) * rms(exact.masked_fill(~finite, 0))
+    return int(((exact[changed] - old[changed]).abs() <= limit).sum()) / count
 
 
 def _zeroed(tensor: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:

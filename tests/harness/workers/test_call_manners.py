@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +36,12 @@ def prepared(module: Any) -> Any:
 @pytest.mark.parametrize("records", [True, False])
 @pytest.mark.parametrize(
     ("manner", "here", "training"),
-    [("", True, True), ("in_a_thread", False, True), ("in_eval", True, False)],
+    [
+        ("", True, True),
+        ("in_a_thread", False, True),
+        ("in_a_context", False, True),
+        ("in_eval", True, False),
+    ],
 )
 def test_a_call_is_made_where_and_how_it_is_said(
     manner: str, here: bool, training: bool, records: bool
@@ -49,7 +55,7 @@ def test_a_call_is_made_where_and_how_it_is_said(
     assert not module.frozen.training
 
 
-@pytest.mark.parametrize("manner", ["in_a_thread", "in_eval"])
+@pytest.mark.parametrize("manner", ["in_a_thread", "in_a_context", "in_eval"])
 def test_errors_are_those_of_the_call_and_the_mode_is_as_before(manner: str) -> None:
     module = Module()
     with pytest.raises(ValueError, match="no numbers"):
@@ -61,3 +67,27 @@ def test_a_function_has_no_modes() -> None:
     calls = SimpleNamespace(model=torch.relu, call=lambda inputs: [torch.relu(*inputs)])
     (found,) = call_manners.wrap(calls, "in_eval")([torch.tensor([-1.0, 2.0])])  # type: ignore[arg-type]
     assert found.tolist() == [0.0, 2.0]
+
+
+SCALE: contextvars.ContextVar[float] = contextvars.ContextVar("scale")
+SCALE.set(2.0)  # once, when the module is loaded
+
+
+def test_context_variables_are_known_in_a_copied_context_alone() -> None:
+    calls: Any = SimpleNamespace(model=None, call=lambda inputs: [inputs[0] * SCALE.get()])
+    token = SCALE.set(3.0)
+    try:
+        (found,) = call_manners.wrap(calls, "in_a_context")([torch.ones(2)])
+        assert found.tolist() == [3.0, 3.0]
+        with pytest.raises(LookupError):
+            call_manners.wrap(calls, "in_a_thread")([torch.ones(2)])
+    finally:
+        SCALE.reset(token)
+
+
+def test_what_a_thread_keeps_is_its_own_in_a_copied_context() -> None:
+    kept = threading.local()
+    kept.scale = 2.0
+    calls: Any = SimpleNamespace(model=None, call=lambda inputs: [inputs[0] * kept.scale])
+    with pytest.raises(AttributeError):
+        call_manners.wrap(calls, "in_a_context")([torch.ones(2)])
