@@ -4,8 +4,9 @@ updates."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,11 @@ from .live_task import LiveCase, LiveTask
 from .set_drawing import SetOrder, Write, draw_inputs
 from .task_file import TaskProblem
 
+Call = Callable[[Any], list[Any]]
+COPY = "copy.deepcopy(model)"
 KEPT_BYTES = 256 << 20  # of drawn inputs, which each way of computing needs again
 SIXTEEN_BITS = 2.0**-8  # the roundoff of bfloat16: state of 8 bits is not moved
+WHOLE = 1e-6  # an exact sum of whole numbers and of what was there before is so near to one
 
 
 def write_left(
@@ -46,15 +50,17 @@ def write_left(
 
     def left_by(model: Any, moved: _Moved | None = None) -> list[Any]:
         case.set_state(start)  # again: both may be the same model
-        call = model_calls.forward(model, case.upstream)
         doubled = case.doubled and model is case.precise
+        if evaluating:
+            model = task.attempt(partial(modules.copy_with_modes, model), COPY)
+        call = model_calls.forward(model, case.upstream)
         left: list[Any] = []
         for number, (order, given) in enumerate(inputs):
             values = high_precision.to_double(given) if doubled else given
             if moved is not None:
-                values = moved.before_call(values, order.seed + 4, number)
-            with modules.in_evaluation(model) if evaluating else contextlib.nullcontext():
-                task.attempt(partial(call, values))
+                values = moved.before_call(model, values, order.seed + 4, number)
+            made = partial(_evaluated, model, call) if evaluating else call
+            task.attempt(partial(made, values))
             if number + 1 in counts:
                 state = modules.state(model, case.initial_state)
                 # copies: the next calls update the same tensors
@@ -70,6 +76,14 @@ def write_left(
                     # moved numbers may leave a domain: probabilities above one
                     with contextlib.suppress(TaskProblem):
                         ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
+                if not placement.is_host(task.device):
+                    begun = dict(zip(case.initial_state, start, strict=True))
+                    ways[-1] = [
+                        _miscounted(moved, exact, begun[name])
+                        for moved, exact, name in zip(
+                            ways[-1], ways[0], itertools.cycle(names), strict=False
+                        )
+                    ]
     finally:
         case.set_state(before)
     layouts = [plan_layout(left) for left in ways]
@@ -115,23 +129,26 @@ def works_with(
 
 
 def ignores_modes(task: LiveTask, order: SetOrder) -> bool:
-    """Return whether a call of the reference returns the same in evaluation mode."""
+    """Return whether a call of the reference returns the same in evaluation mode, in which a copy
+    of it is called. False for a reference that cannot be copied."""
     case = task.cases[order.case]
-    call, (given,) = (
-        model_calls.forward(case.model, case.upstream),
-        [inputs for _, inputs in _Inputs(task, case, [order])],
-    )
-
-    def results() -> list[Any]:
-        return [each.detach().clone() for each in task.attempt(partial(call, given))]
-
     try:
         with task.all_threads():
-            usual = results()
-            with modules.in_evaluation(case.model):
-                return _are_same(usual, results())
+            # this one as well, for what calls in evaluation mode leave in it
+            task.attempt(partial(modules.copy_with_modes, case.precise), COPY)
+            model = task.attempt(partial(modules.copy_with_modes, case.model), COPY)
+            call = model_calls.forward(model, case.upstream)
+            [(_, given)] = _Inputs(task, case, [order])
+            usual = [each.detach().clone() for each in task.attempt(partial(call, given))]
+            return _are_same(usual, task.attempt(partial(_evaluated, model, call, given)))
     except TaskProblem:
         return False
+
+
+def _evaluated(model: Any, call: Call, inputs: Any) -> list[Any]:
+    """Return copies of what a call returns in evaluation mode: leaving it may change them."""
+    with modules.in_evaluation(model):
+        return [each.detach().clone() for each in call(inputs)]
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -174,6 +191,20 @@ class _Inputs:
         return inputs
 
 
+def _miscounted(moved: Any, exact: Any, before: Any) -> Any:
+    """Return moved values with one more in each element to which a whole number was added, where
+    these numbers differ: decisions were counted, some of which rounding errors turn, and inputs on
+    a device are not moved, which would show it. A counter adds the same everywhere."""
+    if not exact.is_floating_point():
+        return moved
+    added = exact.double() - before.detach().cpu().double()
+    changed, numbers = added != 0, added.round()
+    whole = bool(((added - numbers).abs() < WHOLE).all())
+    if not whole or len(numbers[changed].unique()) < 2:
+        return moved
+    return moved + changed
+
+
 class _Moved:
     """Moves what the reference in double precision reads, to show what its updates make of rounding
     errors: what it updates, by a rounding of its dtype before each call; inputs and parameters,
@@ -182,7 +213,7 @@ class _Moved:
     def __init__(
         self, task: LiveTask, case: LiveCase, present: Mapping[str, Any], updated: Sequence[str]
     ) -> None:
-        self._case = case
+        self._initial = case.initial_state
         # an error of a device outlives the call that it ends
         self._moves_inputs = placement.is_host(task.device)
         roundoffs = {
@@ -192,18 +223,19 @@ class _Moved:
         others = [name for name in case.initial_state if name not in updated]
         self._others: dict[str, float] = dict.fromkeys(others, dtypes.ROUNDOFF["float32"])
 
-    def before_call(self, inputs: Any, seed: int, number: int) -> Any:
-        """Move the state, and return moved inputs. number: of the call."""
-        self._move({**self._others, **self._updated}, seed + 1 + number)
+    def before_call(self, model: Any, inputs: Any, seed: int, number: int) -> Any:
+        """Move the state of a model in double precision, and return moved inputs. number: of the
+        call."""
+        self._move(model, {**self._others, **self._updated}, seed + 1 + number)
         self._others = {}  # parameters stay as they are now
         if not self._moves_inputs:
             return inputs
         return second_results.moved_apart(inputs, dtypes.ROUNDOFF["float32"], seed)
 
-    def _move(self, amounts: Mapping[str, float], seed: int) -> None:
+    def _move(self, model: Any, amounts: Mapping[str, float], seed: int) -> None:
         import torch
 
-        state = modules.state(self._case.precise, self._case.initial_state)
+        state = modules.state(model, self._initial)
         with torch.no_grad():
             for place, (name, by) in enumerate(amounts.items()):
                 moved = second_results.moved_apart(state[name], by, seed + 1000 * place)

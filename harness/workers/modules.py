@@ -4,6 +4,7 @@ parameters, in the same way for both."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import linecache
 import sys
 import types
@@ -181,5 +182,19 @@ def in_evaluation(model: Any) -> Iterator[None]:
     try:
         yield
     finally:
+        # by `train`, as programs do: it may be overridden, to take merged weights apart, say
+        if parts and before[0]:
+            model.train()
+        for part, training in zip(parts, before, strict=True):
+            if part.training != training:
+                part.train(training)
+        # a part may be without a mode of its own, and a part of two others got the last one's
         for part, training in zip(parts, before, strict=True):
             part.training = training
+
+
+def copy_with_modes(model: Any) -> Any:
+    """Return a deep copy of a module, with its present values, whose mode may be changed: what
+    `eval` and `train` do, where they are overridden, may not be undone exactly. A function, which
+    has no mode, is returned itself. Raises whatever the copy raises."""
+    return copy.deepcopy(model) if hasattr(model, "modules") else model

@@ -28,8 +28,9 @@ from .case_check import CaseCheck, most_held_calls
 if TYPE_CHECKING:
     import torch
 
-# bytes of parameters and buffers above which only those that the reference updates are compared,
-# and no second instance is constructed; bytes of a case's set above which it shares no instance
+# bytes of parameters and buffers above which only those that the reference updates are compared, no
+# second instance is constructed, and nothing is called in evaluation mode; bytes of a case's set
+# above which it shares no instance
 MOST_STATE_BYTES, MOST_SET_BYTES = 256 << 20, 1 << 30
 
 
@@ -160,7 +161,9 @@ def check_manners(check: CaseCheck) -> None:
     order = list(range(len(sets)))
     if check.context.place.mode == "execute":
         _call_in_a_thread(check, sets, order)
-    small = check.pool.set_bytes <= MOST_SET_BYTES
+    small = (  # the reference is copied for this
+        check.pool.set_bytes <= MOST_SET_BYTES and check.pool.state_bytes <= MOST_STATE_BYTES
+    )
     if small and check.context.task.drawer.updates.ignores_modes(check.pool):
         doing = "called in evaluation mode, in which the reference returns the same"
         _call_in_manner(check, sets, order, doing, "in_eval")

@@ -91,3 +91,45 @@ def test_what_a_thread_keeps_is_its_own_in_a_copied_context() -> None:
     calls: Any = SimpleNamespace(model=None, call=lambda inputs: [inputs[0] * kept.scale])
     with pytest.raises(AttributeError):
         call_manners.wrap(calls, "in_a_context")([torch.ones(2)])
+
+
+class Merging(torch.nn.Module):
+    """Merges its delta for evaluation. silent: keeps no mode of its own."""
+
+    def __init__(self, *, silent: bool = False) -> None:
+        super().__init__()
+        self.weight, self.delta, self.merged = 1.0, 2.0, False
+        self.silent = silent
+
+    def train(self, mode: bool = True) -> Merging:
+        if not self.silent:
+            super().train(mode)
+        if self.merged == bool(mode):
+            self.weight += -self.delta if mode else self.delta
+            self.merged = not mode
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (self.weight if self.merged else self.weight + self.delta)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+def test_evaluation_is_left_by_train(inside: bool, silent: bool) -> None:
+    part = Merging(silent=silent)
+    module = torch.nn.Sequential(part) if inside else part
+    (found,) = call_manners.wrap(prepared(module), "in_eval")([torch.ones(2)])
+    assert found.tolist() == [3.0, 3.0]
+    assert module.training
+    assert (part.merged, part.weight) == (False, 1.0)
+
+
+@pytest.mark.parametrize("evaluating", ["part", "whole"])
+def test_a_part_that_was_evaluating_still_is_by_its_own_account(evaluating: str) -> None:
+    part = Merging()
+    module = torch.nn.Sequential(torch.nn.Sequential(part), torch.nn.Dropout())
+    (module[0] if evaluating == "part" else module).eval()
+    modes = [each.training for each in module.modules()]
+    call_manners.wrap(prepared(module), "in_eval")([torch.ones(2)])
+    assert [each.training for each in module.modules()] == modes
+    assert (part.merged, part.weight) == (True, 3.0)

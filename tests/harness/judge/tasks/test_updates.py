@@ -231,3 +231,77 @@ def test_what_calls_leave_in_evaluation_mode(judge_cache: Path, tmp_path: Path) 
         evaluating = drawer.updates.after(pool, 0, sets, evaluating=True)["latest"].expected
         assert torch.equal(evaluating, initial.double())
         assert not torch.allclose(training, evaluating)
+
+
+# nothing undoes an evaluation of it: no call updates the mean afterwards, or each does so otherwise
+SPENT = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+        self.register_buffer("mean", torch.zeros(4))
+        self.spent, self.scale = False, 1.0
+
+    def train(self, mode=True):
+        super().train(mode)
+        if not mode:
+            {evaluated}
+        return self
+{more}
+    def forward(self, x):
+        if not self.spent:
+            with torch.no_grad():
+                self.mean.lerp_(x.mean(0) * self.scale, 0.1)
+        return x * self.weight * self.scale
+
+
+def get_inputs():
+    return [torch.randn(8, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+UNCOPIED = """
+    def __deepcopy__(self, memo):
+        raise TypeError("there is one of it")
+"""
+
+
+def test_the_reference_is_as_before_however_it_is_evaluated(
+    judge_cache: Path, tmp_path: Path
+) -> None:
+    text = SPENT.format(evaluated="self.spent = True", more="")
+    with opening(judge_cache, tmp_path / "spent.py", text) as (drawer, pool):
+        sets = [input_set for state, input_set in pool.checking if state == 0][:2]
+        initial = drawer.initial_state(pool)["mean"]
+        before = drawer.updates.after(pool, 0, sets)["mean"]
+        assert drawer.updates.ignores_modes(pool)
+        evaluating = drawer.updates.after(pool, 0, sets, evaluating=True)["mean"]
+        for left in (evaluating.expected, evaluating.framework):
+            assert torch.equal(left.double(), initial.double())
+        again = drawer.updates.after(pool, 0, sets)["mean"]
+        assert torch.equal(again.expected, before.expected)
+        assert torch.equal(again.framework, before.framework)
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "more"),
+    [("self.scale = 2.0", ""), ("self.spent = True", UNCOPIED)],
+    ids=["other_results", "not_copied"],
+)
+def test_the_reference_is_as_before_where_it_does_not_ignore_modes(
+    judge_cache: Path, tmp_path: Path, evaluated: str, more: str
+) -> None:
+    text = SPENT.format(evaluated=evaluated, more=more)
+    with opening(judge_cache, tmp_path / "merged.py", text) as (drawer, pool):
+        sets = [input_set for state, input_set in pool.checking if state == 0][:1]
+        before = drawer.updates.after(pool, 0, sets)["mean"]
+        assert not drawer.updates.ignores_modes(pool)
+        again = drawer.updates.after(pool, 0, sets)["mean"]
+        assert torch.equal(again.expected, before.expected)
+        assert torch.equal(again.framework, before.framework)
