@@ -36,7 +36,8 @@ def _in_eval(call: Call, model: Any) -> Call:
 
     def evaluated(inputs: Any) -> list[Any]:
         with modules.in_evaluation(model):
-            return call(inputs)
+            # leaving the mode may change what a result shares memory with
+            return [output.detach().clone() for output in call(inputs)]
 
     return evaluated
 

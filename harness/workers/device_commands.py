@@ -89,10 +89,10 @@ class ShownHost:
         """Queue calls on the sets in the stream, between a wait until the judge's word is `number`
         and a write of the same number to the worker's word. Replies READY with the places of the
         outputs, then OK when all work is done. Without a key no model is called. The wait is the
-        driver's, so that the device has no work for this process until then. A single call has
-        nothing else around it, since a call alone shall show what a cheating candidate could not
-        save. early: write the worker's word before the calls, as such a candidate could. values: as
-        in `on_burst`, for information only; a single call has no time."""
+        driver's, so that the device has no work for this process until then. Around a single call
+        nothing else is queued: a candidate could leave it out, which would shorten its calls alone.
+        early: write the worker's word before the calls, as such a candidate could. values: as in
+        `on_burst`, for information only; a single call has no time."""
         import torch
 
         if self._events is None:
@@ -107,7 +107,9 @@ class ShownHost:
         before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
         words.await_on(stream, stream_words.GO, number)
         if not alone:
-            words.hold_on(stream, stream_words.GO, number)  # the same first kernel in all bursts
+            words.hold_on(
+                stream, stream_words.GO, number
+            )  # the same first kernel in all bursts of several
         if early:
             words.write_on(stream, stream_words.DONE, number)
         if not alone:

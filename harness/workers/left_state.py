@@ -22,7 +22,8 @@ Call = Callable[[Any], list[Any]]
 COPY = "copy.deepcopy(model)"
 KEPT_BYTES = 256 << 20  # of drawn inputs, which each way of computing needs again
 SIXTEEN_BITS = 2.0**-8  # the roundoff of bfloat16: state of 8 bits is not moved
-WHOLE = 1e-6  # an exact sum of whole numbers and of what was there before is so near to one
+# by so much a sum of whole numbers in double precision is off from one; counters are fewer elements
+WHOLE, FEW = 1e-6, 16
 
 
 def write_left(
@@ -76,7 +77,7 @@ def write_left(
                     # moved numbers may leave a domain: probabilities above one
                     with contextlib.suppress(TaskProblem):
                         ways[-1] = left_by(case.precise, _Moved(task, case, present, names))
-                if not placement.is_host(task.device):
+                if not placement.is_host(task.device) and inputs.have_roundings:
                     begun = dict(zip(case.initial_state, start, strict=True))
                     ways[-1] = [
                         _miscounted(moved, exact, begun[name])
@@ -130,19 +131,24 @@ def works_with(
 
 def ignores_modes(task: LiveTask, order: SetOrder) -> bool:
     """Return whether a call of the reference returns the same in evaluation mode, in which a copy
-    of it is called. False for a reference that cannot be copied."""
+    of it is called. False for a reference that cannot be copied, or whose copy changes it: a
+    function that it keeps may hold the original."""
     case = task.cases[order.case]
+    state = modules.state(case.model, case.initial_state)
+    before = [each.detach().clone() for each in state.values()]
     try:
         with task.all_threads():
-            # this one as well, for what calls in evaluation mode leave in it
+            # the precise one is copied for what calls in evaluation mode leave
             task.attempt(partial(modules.copy_with_modes, case.precise), COPY)
             model = task.attempt(partial(modules.copy_with_modes, case.model), COPY)
             call = model_calls.forward(model, case.upstream)
             [(_, given)] = _Inputs(task, case, [order])
             usual = [each.detach().clone() for each in task.attempt(partial(call, given))]
-            return _are_same(usual, task.attempt(partial(_evaluated, model, call, given)))
+            same = _are_same(usual, task.attempt(partial(_evaluated, model, call, given)))
     except TaskProblem:
         return False
+    state = modules.state(case.model, case.initial_state)
+    return same and _are_same(before, list(state.values()))
 
 
 def _evaluated(model: Any, call: Call, inputs: Any) -> list[Any]:
@@ -175,6 +181,11 @@ class _Inputs:
         counts = Counter(orders)
         self._repeated = {order for order, count in counts.items() if count > 1}
 
+    @property
+    def have_roundings(self) -> bool:
+        """Whether some are floating-point numbers."""
+        return any(each.is_floating_point() for each in tensors_of(self._of(self._orders[0])))
+
     def __iter__(self) -> Iterator[tuple[SetOrder, Any]]:
         for order in self._orders:
             yield order, self._of(order)
@@ -194,15 +205,17 @@ class _Inputs:
 def _miscounted(moved: Any, exact: Any, before: Any) -> Any:
     """Return moved values with one more in each element to which a whole number was added, where
     these numbers differ: decisions were counted, some of which rounding errors turn, and inputs on
-    a device are not moved, which would show it. A counter adds the same everywhere."""
-    if not exact.is_floating_point():
+    a device are not moved, which would show it. A counter adds the same everywhere, and few
+    elements are counters. Where values have a byte each, ones are no roundings."""
+    few = exact.numel() < FEW
+    if few or not exact.is_floating_point() or exact.element_size() < 2:
         return moved
     added = exact.double() - before.detach().cpu().double()
     changed, numbers = added != 0, added.round()
     whole = bool(((added - numbers).abs() < WHOLE).all())
     if not whole or len(numbers[changed].unique()) < 2:
         return moved
-    return moved + changed
+    return moved.double() + changed
 
 
 class _Moved:

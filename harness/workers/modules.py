@@ -182,15 +182,17 @@ def in_evaluation(model: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        # by `train`, as programs do: it may be overridden, to take merged weights apart, say
-        if parts and before[0]:
-            model.train()
-        for part, training in zip(parts, before, strict=True):
-            if part.training != training:
-                part.train(training)
-        # a part may be without a mode of its own, and a part of two others got the last one's
-        for part, training in zip(parts, before, strict=True):
-            part.training = training
+        try:
+            # by `train`, as programs do: it may be overridden, to take merged weights apart, say
+            if parts and before[0]:
+                model.train(True)
+            for part, training in zip(parts, before, strict=True):
+                if part.training != training:
+                    part.train(training)
+        finally:
+            # a part may be without a mode of its own, and a part of two others got the last one's
+            for part, training in zip(parts, before, strict=True):
+                part.training = training
 
 
 def copy_with_modes(model: Any) -> Any:

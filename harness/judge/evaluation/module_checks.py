@@ -170,11 +170,10 @@ def check_manners(check: CaseCheck) -> None:
 
 
 def _call_in_a_thread(check: CaseCheck, sets: list[InputSet], order: list[int]) -> None:
-    """Call it in a new thread, and where that ends with an error, from its first parameters in one
-    with its caller's context variables: some settings that are made once for a process (Triton's
-    allocator) are kept in such a variable. An error tells its caller, but another result in a
-    thread does not, so that those of a plain one are compared first. Raises Failure, the first
-    one."""
+    """Call it in a new thread, and where that ends with an error, in one with its caller's context
+    variables: some settings that are made once for a process (Triton's allocator) are kept in such
+    a variable. A plain thread comes first, since its caller would see an error, but no wrong
+    result. Raises Failure, the first one."""
     doing = "called in another thread than before"
     try:
         _call_in_manner(check, sets, order, doing, "in_a_thread")

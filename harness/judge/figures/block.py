@@ -63,8 +63,8 @@ class Block:
     unseen_us: float = 0.0
     """What a call may have saved by work that nobody sees: before the rounds, see timing.ahead, and
     on a device in held slices and by taken memory, see Witness."""
-    alone_open_us: float = 0.0
-    """What a candidate could save of a call alone, see Sides.alone_open_ns."""
+    alone_saved_us: float = 0.0
+    """What a candidate could save of a call alone, see Sides.alone_saved_ns."""
     unverified_rounds: int = 0
     """The most rounds whose outputs were verified together, 0 if unknown: nobody watches a device
     while they are."""

@@ -281,7 +281,7 @@ class CaseTimes:
             for c, b in zip(block.alone_us[""], block.alone_us[baseline], strict=True)
         ]
         together = [c - b for block in blocks for b, c in block.pairs[baseline]]
-        saved = statistics.median([block.alone_open_us for block in blocks])
+        saved = statistics.median([block.alone_saved_us for block in blocks])
         return max(0.0, saved - statistics.least_difference(together, alone, 0.5))
 
     def unmeasured_factor(self, baseline: str) -> float:

@@ -17,10 +17,10 @@ CLEARING = 2.0
 # of 8 MiB took 2.7 and 3.3 times that, the latter while the baseline was 1.9 times slower than when
 # the task was opened (2-core virtual machine)
 MOST_COPYING = 3.0
-# What the launch takes that clears a call's outputs (1.6 us on an H200), and the bytes that a copy
-# engine moves from the host while the device changes to the candidate's process, after the judge's
-# word and in time that is deducted (150 us, 55 GB/s)
-LAUNCH_US, MOVED_IN_A_SWITCH = 2.0, 8 << 20
+# What the launch takes that clears a call's outputs (1.6 us on an H200): a copy engine can do that
+# while the device changes to the candidate's process, after the judge's word and in time that is
+# deducted
+LAUNCH_US = 2.0
 Times = Mapping[str, CaseTimes]  # by case
 
 
@@ -56,7 +56,7 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
         CLEARING * times.cleared_bytes(needed_bytes),
     )
     if not times.may_be_ready and not unseen_bytes:
-        return times.hidden_us(baseline, family.MARGIN, 0.0)
+        return times.hidden_us(baseline, family.MARGIN, 0.0) + _launch_us(pool)
     ceilings = context.machine.ceilings_of(family)
     us_per_byte = 1e6 / min(ceilings.write_bandwidth.values())
     if family.SYNCHRONOUS:  # pages are mapped, or outputs copied
@@ -76,12 +76,9 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
 
 
 def _launch_us(pool: CasePool) -> float:
-    """Return what a call may save on a device that shares memory with the judge by outputs that a
-    copy engine clears in a switch. Outputs into which nothing is added up need no clearing."""
-    if not pool.shared or pool.pointwise:
-        return 0.0
-    outputs_bytes = pool.calls * pool.slot_bytes
-    return LAUNCH_US * min(1.0, MOVED_IN_A_SWITCH / max(1, outputs_bytes))
+    """Return what a call may save on a device that shares memory with the judge by outputs that are
+    cleared behind the judge's word. Who adds nothing up needs none that are clear."""
+    return LAUNCH_US if pool.shared and not pool.pointwise else 0.0
 
 
 def _slowdown(context: StageContext, times: CaseTimes, case: str) -> float:

@@ -46,7 +46,7 @@ class Queued(Sides):
         # (before_ns, whole_ns) of an empty burst, by the number of calls it stands for
         self._empty_ns: dict[int, tuple[int, int]] = {}
         # see _early_gain: of a burst, and of a call alone
-        self._early_gain_ns = self._alone_gain_ns = 0
+        self._early_gain_ns = self._alone_saved_ns = 0
         # by candidate: of each burst, see Witness
         self._unseen_ns: dict[str, list[int]] = {}
         self._waits = False  # whether a side waits for the device itself
@@ -101,7 +101,7 @@ class Queued(Sides):
                 )
                 self._empty_ns[len(sets)] = round(before_ns), round(whole_ns)
             self._early_gain_ns = self._early_gain(whole, turn)
-            self._alone_gain_ns = max([self._early_gain(sets, turn) for sets in alone], default=0)
+            self._alone_saved_ns = max([self._early_gain(sets, turn) for sets in alone], default=0)
         return self._figure(result, self.pool.calls)
 
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
@@ -169,8 +169,8 @@ class Queued(Sides):
         ]
 
     @property
-    def alone_open_ns(self) -> int:
-        return self._alone_gain_ns
+    def alone_saved_ns(self) -> int:
+        return self._alone_saved_ns
 
     def is_idle(self) -> bool:
         with device_witness.watching() as witness:

@@ -189,7 +189,7 @@ class Sides(ABC):
         return []
 
     @property
-    def alone_open_ns(self) -> int:
+    def alone_saved_ns(self) -> int:
         """What a candidate could save of a call alone that its calls in a burst do not show."""
         return 0
 

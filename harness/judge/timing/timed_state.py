@@ -369,9 +369,12 @@ def little_changed(before: torch.Tensor, left: LeftValue) -> float:
     count = int(changed.sum())
     if not count:
         return 0.0
+    exact = exact.masked_fill(~finite, 0)
+    size = rms(exact)
     whole = left.allowance.norm * math.sqrt(old.numel() / (FEW * count))
-    limit = min(whole, left.allowance.row, LITTLE) * rms(exact.masked_fill(~finite, 0))
-    return int(((exact[changed] - old[changed]).abs() <= limit).sum()) / count
+    rows = exact.double().square().mean(-1, keepdim=True).sqrt() if exact.dim() else exact.abs()
+    limit = (left.allowance.row * rows.clamp(min=size / 2)).clamp(max=min(whole, LITTLE) * size)
+    return int((((exact - old).abs() <= limit) & changed).sum()) / count
 
 
 def _zeroed(tensor: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:

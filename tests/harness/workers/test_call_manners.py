@@ -124,6 +124,24 @@ def test_evaluation_is_left_by_train(inside: bool, silent: bool) -> None:
     assert (part.merged, part.weight) == (False, 1.0)
 
 
+def test_a_result_is_as_it_was_in_evaluation_mode() -> None:
+    class Kept(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("last", torch.zeros(2))
+
+        def train(self, mode: bool) -> Kept:  # type: ignore[override]
+            self.last.zero_()
+            return super().train(mode)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.last.copy_(x)
+            return self.last
+
+    (found,) = call_manners.wrap(prepared(Kept()), "in_eval")([torch.ones(2)])
+    assert found.tolist() == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("evaluating", ["part", "whole"])
 def test_a_part_that_was_evaluating_still_is_by_its_own_account(evaluating: str) -> None:
     part = Merging()

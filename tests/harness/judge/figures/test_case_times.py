@@ -119,7 +119,7 @@ def test_what_a_call_alone_can_save_is_left_open() -> None:
         block.null_ns = [(100, 50)]
     assert found.alone_open_us("eager") < us / 10
     for block in found.blocks:
-        block.alone_open_us = us / 2
+        block.alone_saved_us = us / 2
     assert found.alone_open_us("eager") > us / 2.5
 
 

@@ -209,9 +209,11 @@ def test_lines_that_are_not_written_do_not_count(dtype: torch.dtype, lines: int)
     assert not timed_state.is_slight(before, left_by(before, expected))
 
 
-def test_a_line_that_hardly_changes_is_slight_beside_a_lively_value() -> None:
+@pytest.mark.parametrize("size", [1.0, 10.0])  # of the line
+def test_a_line_that_hardly_changes_is_slight_beside_a_lively_value(size: float) -> None:
     torch.manual_seed(1)
     before = torch.randn(128, 256)
+    before[7] *= size
     expected = before.double()
     expected[7] *= 1 + 1e-5  # more than the tolerance of the whole, less than that of a row
     expected[8, 0] += 3.0
