@@ -129,11 +129,11 @@ def works_with(
     )
 
 
-def ignores_modes(task: LiveTask, order: SetOrder) -> bool:
-    """Return whether a call of the reference returns the same in evaluation mode, in which a copy
-    of it is called. False for a reference that cannot be copied, or whose copy changes it: a
-    function that it keeps may hold the original."""
-    case = task.cases[order.case]
+def ignores_modes(task: LiveTask, orders: Sequence[SetOrder]) -> bool:
+    """Return whether calls of the reference on these sets return the same in evaluation mode, in
+    which a copy of it is called. False for a reference that cannot be copied, or whose copy changes
+    it: a function that it keeps may hold the original."""
+    case, same = task.cases[orders[0].case], True
     state = modules.state(case.model, case.initial_state)
     before = [each.detach().clone() for each in state.values()]
     try:
@@ -142,9 +142,10 @@ def ignores_modes(task: LiveTask, order: SetOrder) -> bool:
             task.attempt(partial(modules.copy_with_modes, case.precise), COPY)
             model = task.attempt(partial(modules.copy_with_modes, case.model), COPY)
             call = model_calls.forward(model, case.upstream)
-            [(_, given)] = _Inputs(task, case, [order])
-            usual = [each.detach().clone() for each in task.attempt(partial(call, given))]
-            same = _are_same(usual, task.attempt(partial(_evaluated, model, call, given)))
+            for _, given in _Inputs(task, case, orders):
+                usual = [each.detach().clone() for each in task.attempt(partial(call, given))]
+                found = task.attempt(partial(_evaluated, model, call, given))
+                same = same and _are_same(usual, found)
     except TaskProblem:
         return False
     state = modules.state(case.model, case.initial_state)

@@ -240,10 +240,13 @@ class ReferenceHost(host.Host):
         self._complete()
         return found
 
-    def on_ignores_modes(self, fds: list[int], case: str, seed: int) -> bool:
-        """Return whether a call of the reference returns the same in evaluation mode."""
-        order = SetOrder(case, seed, "dense", 0.0)
-        found: bool = self.steps.run(lambda: left_state.ignores_modes(self.task, order))
+    def on_ignores_modes(
+        self, fds: list[int], case: str, seeds: list[int], families: list[str]
+    ) -> bool:
+        """Return whether calls of the reference on these sets return the same in evaluation
+        mode."""
+        orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
+        found: bool = self.steps.run(lambda: left_state.ignores_modes(self.task, orders))
         self._complete()
         return found
 

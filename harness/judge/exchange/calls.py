@@ -50,13 +50,15 @@ class TurnResult:
 
     measured_ns: the figure. elapsed_ns: by the judge's clock, from before a call's inputs are
     visible until its outputs are reported. unmeasured_ns: the turn's time before the measured
-    calls, by the same clock as the figure. wait_ns: the time that the worker or the judge waited
-    for a core during and between the calls. intact: whether all outputs were unchanged at the end.
-    ready: bytes of outputs that may have been written before their call.
+    calls, by the same clock as the figure. late_ns: what the process does from its last answer
+    until it is stopped, where that is not in the figure. wait_ns: the time that the worker or the
+    judge waited for a core during and between the calls. intact: whether all outputs were unchanged
+    at the end. ready: bytes of outputs that may have been written before their call.
     """
 
     measured_ns: int
     unmeasured_ns: int
+    late_ns: int
     elapsed_ns: int
     wait_ns: int
     minor_faults: int
@@ -70,6 +72,8 @@ class Caller(ABC):
     their values. half: the half of the block, each of which has its own caller. All methods raise
     what Worker.wait raises."""
 
+    # whether the figure is the process's bill, with all that it does until it is stopped
+    BILLED = True
     # multiplies an empty call's time inside the worker to bound what a candidate could save of it
     OPEN_FACTOR = 1
 
@@ -185,14 +189,16 @@ class Caller(ABC):
             )
             ready = self._bytes_ready(places, warm, unread=unread)
             self._change_outputs(places, sets)
-        after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
+        # some system calls heed no signal until they are done
+        late_ns = max(0, self._stopped_ns - STOPPING_NS - after_ns)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
-        measured_ns = self._figure(elapsed_ns, unpaid_ns + after_ns - before_ns)
+        measured_ns = self._figure(elapsed_ns, unpaid_ns + after_ns + late_ns - before_ns)
         unmeasured_elapsed_ns = forget_ns + sum(elapsed for _, elapsed in results[:warm])
         unmeasured_ns = self._figure(unmeasured_elapsed_ns, before_ns - began_ns)
         return TurnResult(
             max(1, measured_ns),
             unmeasured_ns,
+            0 if self.BILLED else late_ns,
             elapsed_ns,
             wait_ns,
             faults_after - faults,

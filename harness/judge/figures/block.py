@@ -25,7 +25,8 @@ class Block:
     outer_ns: the candidate's bursts by both clocks. process_clock_ns: the times that its process
     reports, where neither clock is its own. gap_ns: the difference of the clocks for the baseline.
     calls, warm: the measured calls of a turn, and the unmeasured ones before them. unmeasured_ns:
-    by side, the time of unmeasured calls beyond that of as many measured ones. alone_us: by side,
+    by side, the time of unmeasured calls beyond that of as many measured ones. late_ns: by side,
+    the processor time after the last call of a turn that is not in the figure. alone_us: by side,
     a device's calls timed as separate bursts. busy: for each baseline burst on a device, whether
     the device was not idle. launch_us: a call's share of the host's time to issue the burst.
     warm_us: by side, a call with warm caches. end_to_end_us: by side, on a device from the call to
@@ -41,6 +42,7 @@ class Block:
     process_clock_ns: list[float] = field(default_factory=list)
     gap_ns: list[float] = field(default_factory=list)
     unmeasured_ns: dict[str, list[float]] = field(default_factory=dict)
+    late_ns: dict[str, list[float]] = field(default_factory=dict)
     alone_us: dict[str, list[float]] = field(default_factory=dict)
     faults: list[float] = field(default_factory=list)
     launch_us: list[float] = field(default_factory=list)
@@ -84,10 +86,10 @@ class Block:
         """Return the time of the candidate's unmeasured calls beyond measured ones that exceeds the
         baseline's, in microseconds per call of a turn, with 97.5 % confidence; 0 on a device.
         Spread over all calls of a turn, it makes a measured call their average."""
-        others = self.unmeasured_ns.get(baseline, ())
+        others = self._beside_ns(baseline)
         if not others:
             return 0.0
-        least_ns = statistics.least_difference(self.unmeasured_ns[""], others)
+        least_ns = statistics.least_difference(self._beside_ns(""), others)
         return least_ns / 1e3 / (self.warm + self.calls)
 
     def hidden_us(self, baseline: str, us_per_byte: float) -> tuple[float, float]:
@@ -119,10 +121,19 @@ class Block:
 
     def _whole_us(self, name: str, turns_us: Sequence[float]) -> list[float]:
         """Return the time of each turn of a side with its unmeasured calls, per call."""
-        extra_ns, calls = self.unmeasured_ns.get(name, ()), self.warm + self.calls
+        extra_ns, calls = self._beside_ns(name), self.warm + self.calls
         if len(extra_ns) != len(turns_us):
             return list(turns_us)
         return [us + ns / 1e3 / calls for us, ns in zip(turns_us, extra_ns, strict=True)]
+
+    def _beside_ns(self, side: str) -> list[float]:
+        """Return a side's time of each turn besides its measured calls, beyond what such calls
+        take."""
+        extra_ns = self.unmeasured_ns.get(side, [])
+        late_ns = self.late_ns.get(side, [])
+        if len(late_ns) != len(extra_ns):
+            return extra_ns
+        return [extra + late for extra, late in zip(extra_ns, late_ns, strict=True)]
 
     def _later_rounds(self, rounds: int) -> list[int]:
         """Return the rounds from the middle of each half on."""
@@ -150,19 +161,18 @@ def against(candidate: Block, opponent: Block) -> Block:
     candidate_us, opponent_us = (
         [us for _, us in next(iter(block.pairs.values()))] for block in (candidate, opponent)
     )
-    alone = {"": candidate.alone_us[""], OTHER: opponent.alone_us[""]} if candidate.alone_us else {}
     # what a candidate holds beyond another one proves nothing: both may hold more than they need
     own_bytes = candidate.device_bytes.get("")
     device = {} if own_bytes is None else {"": own_bytes, OTHER: own_bytes}
-    unmeasured = (
-        {"": candidate.unmeasured_ns[""], OTHER: opponent.unmeasured_ns[""]}
-        if candidate.unmeasured_ns
-        else {}
-    )
+
+    def both(own: dict[str, list[float]], others: dict[str, list[float]]) -> dict[str, list[float]]:
+        return {"": own[""], OTHER: others[""]} if own else {}
+
     return replace(
         candidate,
         pairs={OTHER: list(zip(opponent_us, candidate_us, strict=True))},
-        unmeasured_ns=unmeasured,
-        alone_us=alone,
+        unmeasured_ns=both(candidate.unmeasured_ns, opponent.unmeasured_ns),
+        late_ns=both(candidate.late_ns, opponent.late_ns),
+        alone_us=both(candidate.alone_us, opponent.alone_us),
         device_bytes=device,
     )

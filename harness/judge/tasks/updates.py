@@ -122,14 +122,18 @@ class Updates:
                 self._set_state(pool, before)
 
     def ignores_modes(self, pool: CasePool) -> bool:
-        """Return whether the reference returns the same in evaluation mode. Raises WorkerFailed."""
+        """Return whether the reference returns the same in evaluation mode, for the two plain
+        checking sets: modes may differ for others only (a bound, a capacity). Raises
+        WorkerFailed."""
         if pool.ignores_modes is None:
+            sets = [input_set for state, input_set in pool.checking if state == 0][:2]
             with self._in_state(pool, 0):
                 found = self._worker.ask(
                     "ignores_modes",
                     seconds=TASK_SECONDS,
                     case=pool.name,
-                    seed=secrets.randbits(48),
+                    seeds=[each.seed for each in sets],
+                    families=[each.family for each in sets],
                 )
             pool.ignores_modes = bool(self._worker.data(found))
         return pool.ignores_modes

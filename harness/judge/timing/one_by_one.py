@@ -91,6 +91,7 @@ class OneByOne(Sides):
             0,
             result.measured_ns,
             result.unmeasured_ns,
+            result.late_ns,
             result.intact,
             ready=result.ready,
         )

@@ -325,6 +325,7 @@ class Rounds:
             if pool.one_by_one:
                 usual_ns = pool.warm_calls * result.inside_ns / calls
                 block.unmeasured_ns.setdefault(side, []).append(result.unmeasured_ns - usual_ns)
+                block.late_ns.setdefault(side, []).append(float(result.late_ns))
             if side == self._baselines[0]:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
             if side:

@@ -38,6 +38,7 @@ class Burst:
     the host's time to issue the calls; on a CPU equal to inside_ns. process_clock_ns: by the
     process's own clock, if that is a different one. busy: whether the device was busy before the
     burst. unmeasured_ns: on a CPU the turn's time before its measured calls, by the same clock.
+    late_ns: on a CPU the processor time after them that is not in the figure.
     intact: whether all outputs were unchanged at the end. waits: whether its calls waited for a
     device themselves, so that their launches were not queued before the start. ready: bytes of
     outputs that may have been written before their call.
@@ -49,6 +50,7 @@ class Burst:
     switches: int
     queued_ns: int
     unmeasured_ns: int = 0
+    late_ns: int = 0
     intact: bool = True
     process_clock_ns: int = 0
     busy: bool = False

@@ -111,6 +111,19 @@ def test_a_call_that_waits_for_the_device_is_not_merged(waiting: int, waits: boo
     assert found.alone_open_us("eager") > us  # what merging may have saved is left open
 
 
+def test_work_after_the_last_call_of_a_turn_counts() -> None:
+    """As unmeasured calls do, but for what it says of cold caches."""
+    found = turns()
+    usual = speedup(found), found.cold_us
+    for block in found.blocks:
+        block.late_ns = {"": [1e3 * CALL_US * (WARM + CALLS)] * TURNS, "eager": [0.0] * TURNS}
+    assert speedup(found) < 0.65 * usual[0]
+    assert found.cold_us == usual[1]
+    for block in found.blocks:
+        block.late_ns["eager"] = block.late_ns[""]  # the baseline's process does as much
+    assert speedup(found) == pytest.approx(usual[0], rel=0.1)
+
+
 def test_what_a_call_alone_can_save_is_left_open() -> None:
     """Calls in pairs, and as much saved of each call alone as that shows."""
     us = TRUE_NS / 1e3

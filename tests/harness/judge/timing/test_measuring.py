@@ -92,6 +92,7 @@ class Bench:
                         sampled_alike=[],
                         hardly_read=[],
                         state_bytes=0,
+                        shared=False,
                         calls=1,
                         held_bytes=0,
                     )
