@@ -22,8 +22,7 @@ Call = Callable[[Any], list[Any]]
 COPY = "copy.deepcopy(model)"
 KEPT_BYTES = 256 << 20  # of drawn inputs, which each way of computing needs again
 SIXTEEN_BITS = 2.0**-8  # the roundoff of bfloat16: state of 8 bits is not moved
-# by so much a sum of whole numbers in double precision is off from one; counters are fewer elements
-WHOLE, FEW = 1e-6, 16
+WHOLE = 1e-6  # by so much a sum of whole numbers in double precision is off from one
 
 
 def write_left(
@@ -184,8 +183,8 @@ class _Inputs:
 
     @property
     def have_roundings(self) -> bool:
-        """Whether some are floating-point numbers."""
-        return any(each.is_floating_point() for each in tensors_of(self._of(self._orders[0])))
+        """Whether some are numbers that rounding errors change."""
+        return any(dtypes.rounds(each.dtype) for each in tensors_of(self._of(self._orders[0])))
 
     def __iter__(self) -> Iterator[tuple[SetOrder, Any]]:
         for order in self._orders:
@@ -206,10 +205,9 @@ class _Inputs:
 def _miscounted(moved: Any, exact: Any, before: Any) -> Any:
     """Return moved values with one more in each element to which a whole number was added, where
     these numbers differ: decisions were counted, some of which rounding errors turn, and inputs on
-    a device are not moved, which would show it. A counter adds the same everywhere, and few
-    elements are counters. Where values have a byte each, ones are no roundings."""
-    few = exact.numel() < FEW
-    if few or not exact.is_floating_point() or exact.element_size() < 2:
+    a device are not moved, which would show it. A counter adds the same everywhere. Where values
+    have a byte each, ones are no roundings."""
+    if not before.is_floating_point() or before.element_size() < 2:
         return moved
     added = exact.double() - before.detach().cpu().double()
     changed, numbers = added != 0, added.round()

@@ -50,10 +50,10 @@ class TurnResult:
 
     measured_ns: the figure. elapsed_ns: by the judge's clock, from before a call's inputs are
     visible until its outputs are reported. unmeasured_ns: the turn's time before the measured
-    calls, by the same clock as the figure. late_ns: what the process does from its last answer
-    until it is stopped, where that is not in the figure. wait_ns: the time that the worker or the
-    judge waited for a core during and between the calls. intact: whether all outputs were unchanged
-    at the end. ready: bytes of outputs that may have been written before their call.
+    calls, by the same clock as the figure. late_ns: the processor time of a worker that polls while
+    it is stopped, beyond what stopping takes; the bill of others has it. wait_ns: the time that the
+    worker or the judge waited for a core during and between the calls. intact: whether all outputs
+    were unchanged at the end. ready: bytes of outputs that may have been written before their call.
     """
 
     measured_ns: int
@@ -72,8 +72,8 @@ class Caller(ABC):
     their values. half: the half of the block, each of which has its own caller. All methods raise
     what Worker.wait raises."""
 
-    # whether the figure is the process's bill, with all that it does until it is stopped
-    BILLED = True
+    # whether the worker never sleeps, so that its processor time is the time that passes
+    POLLS = False
     # multiplies an empty call's time inside the worker to bound what a candidate could save of it
     OPEN_FACTOR = 1
 
@@ -169,6 +169,7 @@ class Caller(ABC):
             )
             for number, input_set in enumerate(sets)
         ]
+        started = time.perf_counter_ns()
         with turn(self._worker.root), self._blame_worker():
             self._deadline = time.monotonic() + self._seconds
             forget_ns = self._order(gate.FORGET, self._forget_word)
@@ -178,6 +179,7 @@ class Caller(ABC):
             results += [self._call(*call) for call in calls[warm:]]
             after_ns, faults_after = self._usage()
             wait_ns = self._bill.waiting_ns() - wait_ns
+            running_ns = time.perf_counter_ns() - started
         self._stopped_ns = self._bill.used_ns()
         # done while the worker is stopped: what it did meanwhile would not be billed
         places = [where for where, _ in results]
@@ -189,16 +191,18 @@ class Caller(ABC):
             )
             ready = self._bytes_ready(places, warm, unread=unread)
             self._change_outputs(places, sets)
-        # some system calls heed no signal until they are done
-        late_ns = max(0, self._stopped_ns - STOPPING_NS - after_ns)
+        after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
+        # Some system calls heed no signal until they are done. Both bills were read while it was
+        # stopped: that of a running process is late by milliseconds
+        late_ns = max(0, self._stopped_ns - began_ns - running_ns - STOPPING_NS)
         elapsed_ns = unpaid_ns + sum(elapsed for _, elapsed in results[warm:])
-        measured_ns = self._figure(elapsed_ns, unpaid_ns + after_ns + late_ns - before_ns)
+        measured_ns = self._figure(elapsed_ns, unpaid_ns + after_ns - before_ns)
         unmeasured_elapsed_ns = forget_ns + sum(elapsed for _, elapsed in results[:warm])
         unmeasured_ns = self._figure(unmeasured_elapsed_ns, before_ns - began_ns)
         return TurnResult(
             max(1, measured_ns),
             unmeasured_ns,
-            0 if self.BILLED else late_ns,
+            late_ns if self.POLLS else 0,
             elapsed_ns,
             wait_ns,
             faults_after - faults,

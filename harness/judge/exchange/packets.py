@@ -21,7 +21,7 @@ class PacketCaller(Caller):
     """A caller whose worker polls for packets, so that its core and caches are as in a loop of
     calls."""
 
-    BILLED = False
+    POLLS = True
     # After a kernel, caches hold less of Python's code than after an empty call: a loop in native
     # code saved 1.6 times as much.
     OPEN_FACTOR = 2

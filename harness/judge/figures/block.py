@@ -130,9 +130,7 @@ class Block:
         """Return a side's time of each turn besides its measured calls, beyond what such calls
         take."""
         extra_ns = self.unmeasured_ns.get(side, [])
-        late_ns = self.late_ns.get(side, [])
-        if len(late_ns) != len(extra_ns):
-            return extra_ns
+        late_ns = self.late_ns.get(side) or [0.0] * len(extra_ns)
         return [extra + late for extra, late in zip(extra_ns, late_ns, strict=True)]
 
     def _later_rounds(self, rounds: int) -> list[int]:

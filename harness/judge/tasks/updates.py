@@ -122,11 +122,13 @@ class Updates:
                 self._set_state(pool, before)
 
     def ignores_modes(self, pool: CasePool) -> bool:
-        """Return whether the reference returns the same in evaluation mode, for the two plain
-        checking sets: modes may differ for others only (a bound, a capacity). Raises
+        """Return whether the reference returns the same in evaluation mode, on the sets that are
+        called in it: modes may differ for others only (a bound, a capacity). Raises
         WorkerFailed."""
         if pool.ignores_modes is None:
             sets = [input_set for state, input_set in pool.checking if state == 0][:2]
+            if not sets:
+                return False
             with self._in_state(pool, 0):
                 found = self._worker.ask(
                     "ignores_modes",

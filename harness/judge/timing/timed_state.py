@@ -372,8 +372,9 @@ def little_changed(before: torch.Tensor, left: LeftValue) -> float:
     exact = exact.masked_fill(~finite, 0)
     size = rms(exact)
     whole = left.allowance.norm * math.sqrt(old.numel() / (FEW * count))
-    rows = exact.double().square().mean(-1, keepdim=True).sqrt() if exact.dim() else exact.abs()
-    limit = (left.allowance.row * rows.clamp(min=size / 2)).clamp(max=min(whole, LITTLE) * size)
+    scaled = (exact / size).double() if size else exact.double()  # squares shall not overflow
+    rows = scaled.square().mean(-1, keepdim=True).sqrt() if exact.dim() else scaled.abs()
+    limit = size * (left.allowance.row * rows.clamp(min=0.5)).clamp(max=min(whole, LITTLE))
     return int((((exact - old).abs() <= limit) & changed).sum()) / count
 
 
