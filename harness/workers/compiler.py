@@ -43,24 +43,19 @@ class CompileResult:
 class CompilerHost(host.Host):
     """One command per language: compile text to a descriptor."""
 
+    _source = ""  # of the library that it has compiled
+
     def on_compile(
-        self,
-        fds: list[int],
-        compiler: str,
-        flags: list[str],
-        limit_s: float,
-        disassemble: bool = False,
+        self, fds: list[int], compiler: str, flags: list[str], limit_s: float
     ) -> dict[str, Any]:
-        """Compile C++. Descriptors: the source text, a file for the library, a file for its
-        analysis (assembly.Inside). Returns the fields of a CompileResult. Line tables do not change
-        the instructions."""
+        """Compile C++. Descriptors: the source text, a file for the library. Returns the fields of
+        a CompileResult. Line tables, for the analysis, do not change the instructions."""
         source = memory_files.read_all(fds[0])
         with open(_SOURCE, "wb") as file:
             file.write(source)
         os.utime(_SOURCE, (0, 0))  # __TIMESTAMP__
-        lines = ["-g1"] if disassemble else []
         command = native.compile_command(
-            compiler, _SOURCE, _LIBRARY, [*lines, *flags, "-fdiagnostics-color=never"]
+            compiler, _SOURCE, _LIBRARY, ["-g1", *flags, "-fdiagnostics-color=never"]
         )
         started = time.monotonic()
         try:
@@ -82,10 +77,15 @@ class CompilerHost(host.Host):
         if process.returncode == 0:
             with open(_LIBRARY, "rb") as library:
                 result["bytes"] = _write(library.read(), fds[1])
-            result["listing"] = (
-                _write(_inside(source.decode(errors="replace")), fds[2]) if disassemble else 0
-            )
+            self._source = source.decode(errors="replace")
         return result
+
+    def on_inspect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
+        """Analyse the library that this process has compiled. Descriptor: a file for the analysis
+        (assembly.Inside). values: its size."""
+        names = list(native.read_prototypes(self._source))
+        contents = assembly.inspect(_LIBRARY, self._source, _SOURCE, names)
+        return None, (_write(json.dumps(to_json(contents)).encode(), fds[0]),)
 
     def on_compile_cuda(
         self,
@@ -116,11 +116,6 @@ class CompilerHost(host.Host):
             "bytes": _write(build.image, fds[1]),
             "listing": _write(json.dumps(report).encode(), fds[2]),
         }
-
-
-def _inside(source: str) -> bytes:
-    contents = assembly.inspect(_LIBRARY, source, _SOURCE, list(native.read_prototypes(source)))
-    return json.dumps(to_json(contents)).encode()
 
 
 def _write(data: bytes, fd: int) -> int:

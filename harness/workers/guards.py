@@ -8,6 +8,7 @@ covers them.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,33 +40,14 @@ class Guard:
         self._mode: Any = None
 
     def __enter__(self) -> Guard:
-        from .watching_mode import WatchingMode, full_name, is_higher_order
-
-        allocate, give_room = self._allocate, self._give_room
-
-        class GuardMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
-            def __torch_dispatch__(
-                self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
-            ) -> Any:
-                name, kwargs = full_name(func).split(".")[1], kwargs or {}
-                if is_higher_order(func):
-                    return self.run(func, args, kwargs)
-                if name not in _GUARDED:
-                    return give_room(func, args, kwargs)
-                return allocate(
-                    name,
-                    lambda **changed: func(*args, **{**kwargs, **changed}),
-                    _is_empty_on_host(name, args, kwargs),
-                )
-
-        self._mode = GuardMode()
+        self._mode = _guard_mode()(self)
         self._mode.__enter__()
         return self
 
     def __exit__(self, *details: Any) -> None:
         self._mode.__exit__(*details)
 
-    def _allocate(self, name: str, make: Callable[..., Any], empty: bool) -> Any:
+    def allocate(self, name: str, make: Callable[..., Any], empty: bool) -> Any:
         """Return the tensor that `make` creates, but in guarded memory. empty: it is an
         uninitialized host tensor, so only its description is needed."""
         import torch
@@ -91,7 +73,7 @@ class Guard:
         out = flat.as_strided(model.shape, model.stride())
         return out if "empty" in name else out.copy_(model)
 
-    def _give_room(
+    def give_room(
         self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], moves: Sequence[Any] = ()
     ) -> Any:
         """Run an operator that may enlarge a watched tensor, as `resize_` or an `out=` argument
@@ -103,7 +85,7 @@ class Guard:
             if short is None or any(short is each for each in moves):
                 raise
         _move(short)
-        return self._give_room(func, args, kwargs, (*moves, short))
+        return self.give_room(func, args, kwargs, (*moves, short))
 
     def _may_grow(self, tensor: Any) -> bool:
         return _is_short(tensor) and _storage_address(tensor) not in self.input_addresses
@@ -142,6 +124,34 @@ class Guard:
         self._inputs.clear()
         self.input_addresses.clear()
         memory_faults.forget()
+
+
+@functools.cache  # making a class takes as long as a small call
+def _guard_mode() -> Callable[[Guard], Any]:
+    """Return the class of modes that hand allocations to a guard."""
+    from .watching_mode import WatchingMode, is_higher_order
+
+    class GuardMode(WatchingMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+        def __init__(self, guard: Guard) -> None:
+            super().__init__()
+            self._guard = guard
+
+        def __torch_dispatch__(
+            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            kwargs = kwargs or {}
+            if is_higher_order(func):
+                return self.run(func, args, kwargs)
+            name = str(func).split(".")[1]
+            if name not in _GUARDED:
+                return self._guard.give_room(func, args, kwargs)
+            return self._guard.allocate(
+                name,
+                lambda **changed: func(*args, **{**kwargs, **changed}),
+                _is_empty_on_host(name, args, kwargs),
+            )
+
+    return GuardMode
 
 
 def appearance(value: Any) -> list[tuple[Any, ...]]:

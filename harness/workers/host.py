@@ -136,22 +136,17 @@ class Host(ShownHost):
         queue_ns: int = 0,
         manner: str = "",
     ) -> tuple[Any, tuple[int, ...]]:
-        """Reply READY, receive the input sets with the start signal, call the model once for each
-        entry of `order`, and copy the outputs to their slots. sets: for each the index of its file,
-        its start in the file, the index of its layout. queue_ns: the least time that a device waits
-        for its launches to be queued. manner: see call_manners. values: nanoseconds, minor
-        faults, major faults, involuntary context switches of the calls alone, and nanoseconds until
-        all calls were queued."""
+        """Call the model once for each entry of `order`, and copy the outputs to their slots.
+        Descriptors: the files of the input sets. sets: for each the index of its file, its start in
+        the file, the index of its layout. queue_ns: the least time that a device waits for its
+        launches to be queued. manner: see call_manners. values: nanoseconds, minor faults, major
+        faults, involuntary context switches of the calls alone, and nanoseconds until all calls
+        were queued."""
         model = self.prepared[key]
         slots, clock = model.views(len(order)), self.clock(model.device)
         recorder = operators.Recorder() if record else None
-        self.reply(frames.READY)
-        packet, files = frames.receive_bytes(self._sock, 16)
-        if not packet:
-            os._exit(0)
-        fds += files  # closed with the command
         guard = guards.Guard() if self.guarded and not manner else None
-        values = _inputs(files, layouts, sets, model.device, guard)
+        values = _inputs(fds, layouts, sets, model.device, guard)
         arguments = [values[i] for i in order]
         shown = guards.appearance(arguments) if guard is not None else []
         clock.prepare(queue_ns)

@@ -21,7 +21,7 @@ class Places:
     def __init__(self, model: Any) -> None:
         kind = type(model)
         self._parameters = _Filling(
-            _parameter, [id(each) for each in getattr(model, "parameters", tuple)()]
+            _maker_of_parameters(), [id(each) for each in getattr(model, "parameters", tuple)()]
         )
         # a destructor would meet objects that were never initialised
         plain = getattr(kind, "__new__", None) is object.__new__ and not hasattr(kind, "__del__")
@@ -65,7 +65,9 @@ class _Filling:
         del self._fillers[-1:]
 
 
-def _parameter() -> Any:
+def _maker_of_parameters() -> Callable[[], Any]:
+    """Return what makes parameters without a tensor for each, in a third of the time."""
     import torch
 
-    return torch.nn.Parameter(torch.empty(0), requires_grad=False)
+    make, kind, data = torch.Tensor._make_subclass, torch.nn.Parameter, torch.empty(0)
+    return lambda: make(kind, data, False)

@@ -13,7 +13,6 @@ from typing import Any
 
 from ...assembly import Body, Inside
 from ...assembly.counting import total
-from ..processes.builds import BuildRecord
 
 LISTINGS_CHARS = 200_000  # of all listings of an evaluation together
 MOST_ROWS = 64
@@ -36,13 +35,12 @@ class _LabelledBody:
 
 
 def describe(
-    builds: Sequence[BuildRecord], call_counts: Mapping[str, Mapping[str, int]]
+    libraries: Mapping[str, Inside], call_counts: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
     """Return the data of a stage: "static" (counts over the loops), "loops" (rows), "listings"
     (label -> text), "loops_of" (the functions that are covered); {} where nothing was built.
-    call_counts: calls by build and function; if empty, all functions that Python may call are
-    covered."""
-    libraries = {b.identity: b.product.inside for b in builds if b.ok and b.on_host}
+    libraries: by the identity of their build. call_counts: calls by build and function; if empty,
+    all functions that Python may call are covered."""
     if not libraries:
         return {}
     functions = {

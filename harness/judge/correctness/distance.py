@@ -25,6 +25,7 @@ DEVICE_BLOCK = 1 << 26
 TINY_SQUARES = 1e-250  # below this, squares may have underflowed
 MANY = 1 << 20  # elements that are worth a separate thread
 NEIGHBOURS = 32  # elements along a row that share the error of a sum over it
+_libc = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -229,12 +230,8 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     one, other = one.contiguous(), other.contiguous()
     if _in_host_memory(one, other):
         size = ctypes.c_size_t(one.numel() * one.element_size())
-        return bool(
-            ctypes.CDLL(None).memcmp(
-                ctypes.c_void_p(one.data_ptr()), ctypes.c_void_p(other.data_ptr()), size
-            )
-            == 0
-        )
+        addresses = (ctypes.c_void_p(each.data_ptr()) for each in (one, other))
+        return bool(_libc.memcmp(*addresses, size) == 0)
     # in pieces: comparing takes one byte of device memory per byte compared
     pieces = (torch.split(t.reshape(-1).view(torch.uint8), DEVICE_BLOCK) for t in (one, other))
     return all(torch.equal(*both) for both in zip(*pieces, strict=True))

@@ -36,8 +36,12 @@ DIAGNOSIS_SECONDS = 5.0  # how long a wrong case is examined further
 SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
 # families whose results differ from set to set and must be right
 VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", *UNEVEN)
-# how long the same inputs are repeated; in a search, whose winner is checked again anyway
-REPEATED_BURSTS, REPEATING_SECONDS, SEARCH_REPEATING_SECONDS = 12, 0.5, 0.15
+# calls that repeat the same inputs, the most of them in one burst, and how long they may take; in a
+# search, whose winner is checked again anyway
+REPEATED_CALLS, REPEATED_AT_ONCE = 36, 12
+REPEATING_SECONDS, SEARCH_REPEATING_SECONDS = 0.5, 0.15
+# the most sets of one burst, and of their inputs: a burst takes a millisecond besides its calls
+MOST_SETS, MOST_INPUT_BYTES = 8, 32 << 20
 
 
 @dataclass
@@ -83,23 +87,24 @@ class CaseCheck:
         """Check all sets. After a first wrong result the other families are still tried for a
         while, since the ones that fail help to find the mistake."""
         began = time.monotonic()
-        by_state: dict[int, list[list[InputSet]]] = {}
-        for state in dict.fromkeys(s for s, _ in self.pool.checking):
-            sets = [input_set for s, input_set in self.pool.checking if s == state]
-            by_state[state] = [sets[start : start + 2] for start in range(0, len(sets), 2)]
-        longer_pairs = _pairs_in_longer_bursts(
-            [pair for pairs in by_state.values() for pair in pairs]
-        )
-        for state, pairs in by_state.items():
+        by_state = {
+            state: _batches(
+                [input_set for s, input_set in self.pool.checking if s == state],
+                self._most_sets(),
+            )
+            for state in dict.fromkeys(s for s, _ in self.pool.checking)
+        }
+        longer = _longer([batch for batches in by_state.values() for batch in batches])
+        for state, batches in by_state.items():
             self.guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
-            for pair in pairs:
+            for batch in batches:
                 if self.mismatches.wrong and (
                     state or time.monotonic() - began > DIAGNOSIS_SECONDS
                 ):
                     return
                 try:
-                    self._check_pair(
-                        pair, changed=bool(state), longer=any(pair is one for one in longer_pairs)
+                    self._check_batch(
+                        batch, changed=bool(state), longer=any(batch is one for one in longer)
                     )
                 except Failure:
                     if not self.mismatches.wrong:
@@ -123,10 +128,11 @@ class CaseCheck:
         searching = self.context.request.purpose == "search"
         most_s = SEARCH_REPEATING_SECONDS if searching else REPEATING_SECONDS
         earlier: dict[int, Any] = {}
+        at_once = min(REPEATED_AT_ONCE, self.slots.count)
         began = time.monotonic()
-        for _ in range(REPEATED_BURSTS):
+        for _ in range(0, REPEATED_CALLS, at_once):
             with self.context.between_timings():
-                self._compare_again(input_set, doing, earlier)
+                self._compare_again(input_set, at_once, doing, earlier)
             if time.monotonic() - began > most_s:
                 break
         cpu = self.context.task.timing_cpus
@@ -134,10 +140,12 @@ class CaseCheck:
             doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu)
         )
 
-    def _compare_again(self, input_set: InputSet, doing: str, earlier: dict[int, Any]) -> None:
+    def _compare_again(
+        self, input_set: InputSet, calls: int, doing: str, earlier: dict[int, Any]
+    ) -> None:
         """Run another burst of calls that were right before. earlier: their outputs, by index."""
-        self.run_burst([input_set], [0] * bursts.CHECK_CALLS, doing)
-        for outputs in self._outputs(bursts.CHECK_CALLS):
+        self.run_burst([input_set], [0] * calls, doing)
+        for outputs in self._outputs(calls):
             for number, output in enumerate(outputs):
                 if number in earlier and same_bits(output, earlier[number]):
                     continue
@@ -231,39 +239,47 @@ class CaseCheck:
             f"{number}, {rows}",
         )
 
-    def _check_pair(self, pair: list[InputSet], *, changed: bool, longer: bool) -> None:
-        """Check two sets and the first again, which reveals held, stale and unstable outputs. Some
-        pairs are checked in a longer burst, which also reveals outputs that last for only a few
-        calls. Its length is random, so that a candidate cannot count on it."""
-        first, calls = not self.mismatches.findings, bursts.CHECK_CALLS
+    def _most_sets(self) -> int:
+        """Return how many sets are checked in one burst, with room for their outputs and half as
+        many again. A device's window has room for two."""
+        if self.pool.shared:
+            return 2
+        fitting = MOST_INPUT_BYTES // max(1, self.pool.input_bytes)
+        return max(2, min(MOST_SETS, fitting, 2 * self.slots.count // 3))
+
+    def _check_batch(self, sets: list[InputSet], *, changed: bool, longer: bool) -> None:
+        """Check sets and some of them again, which reveals held, stale and unstable outputs. Some
+        are checked in a longer burst, which also reveals outputs that last for only a few calls.
+        Its length is random, so that a candidate cannot count on it."""
+        first, calls = not self.mismatches.findings, max(bursts.CHECK_CALLS, 3 * len(sets) // 2)
         if longer:
             most = most_held_calls(self.context, self.pool)
             calls = max(calls, most - secrets.randbelow(max(1, most // 3)))
-        order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
+        order = [number % len(sets) for number in range(max(bursts.CHECK_CALLS, len(sets)))]
         order += [
-            secrets.randbelow(len(pair)) for _ in range(calls - len(order))
+            secrets.randbelow(len(sets)) for _ in range(calls - len(order))
         ]  # random, since a rotation of buffers could share a period
-        doing = describe_setting([input_set.family for input_set in pair], changed=changed)
+        doing = describe_setting([input_set.family for input_set in sets], changed=changed)
         with self.context.between_timings():
-            self._compare(pair, order, doing, first=first, changed=changed)
+            self._compare(sets, order, doing, first=first, changed=changed)
 
     def _compare(
-        self, pair: list[InputSet], order: list[int], doing: str, *, first: bool, changed: bool
+        self, sets: list[InputSet], order: list[int], doing: str, *, first: bool, changed: bool
     ) -> None:
-        result = self.run_burst(pair, order, doing, record=first)
+        result = self.run_burst(sets, order, doing, record=first)
         self.library.update(own_work.library_calls(result.data))
         outputs = self._outputs(len(order))
         for index, tensors in enumerate(outputs):
-            repeated = index >= len(pair)
+            repeated = index >= len(sets)
             if repeated and all(
                 same_bits(a, b) for a, b in zip(tensors, outputs[order[index]], strict=True)
             ):
                 continue
             self.reproducible &= not repeated
-            others = [other for other in pair if other is not pair[order[index]]]
+            others = [other for other in sets if other is not sets[order[index]]]
             for number, output in enumerate(tensors):
                 self.mismatches.add(
-                    number, output, pair[order[index]], others, changed=changed, repeated=repeated
+                    number, output, sets[order[index]], others, changed=changed, repeated=repeated
                 )
 
     def run_burst(
@@ -320,8 +336,22 @@ def most_held_calls(context: StageContext, pool: CasePool) -> int:
     return bursts.retained_calls(pool, context.place.patience_s, most_bytes)
 
 
-def _pairs_in_longer_bursts(pairs: list[list[InputSet]]) -> list[list[InputSet]]:
-    """Return the pairs for longer bursts: the first one, and one of the others whose results vary
-    from set to set."""
-    others = [pair for pair in pairs[1:] if all(input_set.family in VARIED for input_set in pair)]
-    return pairs[:1] + ([secrets.choice(others)] if others else [])
+def _batches(sets: list[InputSet], most: int) -> list[list[InputSet]]:
+    """Divide the sets of one state into those of a burst each: the first two, then those whose
+    results vary from set to set, then the others."""
+    varied = [input_set for input_set in sets[2:] if input_set.family in VARIED]
+    others = [input_set for input_set in sets[2:] if input_set.family not in VARIED]
+    return [sets[:2]] + [
+        part[start : start + most]
+        for part in (varied, others)
+        for start in range(0, len(part), most)
+    ]
+
+
+def _longer(batches: list[list[InputSet]]) -> list[list[InputSet]]:
+    """Return the batches that are checked in longer bursts: the first one, and one of the others
+    whose results vary from set to set."""
+    others = [
+        batch for batch in batches[1:] if all(input_set.family in VARIED for input_set in batch)
+    ]
+    return batches[:1] + ([secrets.choice(others)] if others else [])

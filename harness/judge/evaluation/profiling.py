@@ -65,7 +65,7 @@ def loops_of(context: StageContext, called: Mapping[str, Mapping[str, int]]) -> 
     since host code does not describe them."""
     if not context.language.on_host:
         return {}
-    return loops.describe(context.builds.records, called)
+    return loops.describe(context.builds.analyses(), called)
 
 
 def diagnose(context: StageContext, timed: Timed, profiled: Profiled) -> Outcome:

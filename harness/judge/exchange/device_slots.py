@@ -111,7 +111,7 @@ class DeviceSlots(Slots):
         start = time.perf_counter_ns()
         link.put(plan)
         torch.cuda.synchronize()
-        worker.signal_start([])
+        worker.signal_start()
         reply = worker.wait(frames.OK, seconds)
         report = worker.data(reply)
         if not isinstance(report, dict):

@@ -74,9 +74,10 @@ class HostSlots(Slots):
             {key: number for number, key in enumerate(each)} for each in (files, layouts)
         )
         where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
-        copies = worker.private_copies(*files.values())
+        start = time.perf_counter_ns()
         worker.send(
             "burst",
+            worker.private_copies(*files.values()),
             key=key,
             layouts=[*layouts.values()],
             sets=where,
@@ -85,9 +86,6 @@ class HostSlots(Slots):
             queue_ns=queue_ns,
             manner=manner,
         )
-        worker.wait(frames.READY, seconds)
-        start = time.perf_counter_ns()
-        worker.signal_start(copies)
         reply = worker.wait(frames.OK, seconds)
         self._take(len(order))
         end = time.perf_counter_ns()

@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from ... import native
+from ...assembly import Inside
 from ...languages import flags
 from ...sandbox.confine import Confinement
 from ...types import CodecError, from_json
 from ...wire import frames, memory_files
 from ..errors import CancelToken, Interfered, OrderEnds, WorkerDied, WorkerFailed, WorkerTimeout
+from .analyses import Analyses
 from .answers import printable
 from .compilers import COMPILERS, BuildFailed, Product
 from .fork_server_process import ForkServer
@@ -115,14 +117,21 @@ class BuildService:
             cancel,
         )
         self._folder, self._settled = "", False
+        self._analyses = Analyses(reaper)
         self._builds: dict[str, _Build] = {}
         self._compilers = {language: kind() for language, kind in COMPILERS.items()}
         folders = [folder for c in self._compilers.values() for folder in c.folders]
         self._rules = replace(rules, readable=(*rules.readable, *folders), tools=True)
         self.records: list[BuildRecord] = []
 
+    def analyses(self) -> Mapping[str, Inside]:
+        """Return what is inside the CPU libraries that were built, by identity. Waits for the
+        processes that find it out."""
+        return self._analyses.found()
+
     def close(self) -> None:
         """Remove the kept results."""
+        self._analyses.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -230,7 +239,7 @@ class BuildService:
         started = time.monotonic()
         path = self._path(digest)
         try:
-            product = self._compile(path, order)
+            product = self._compile(path, order, digest)
             return _Build(
                 replace(record, seconds=time.monotonic() - started, product=product), path
             )
@@ -255,7 +264,7 @@ class BuildService:
         self._folder = self._folder or tempfile.mkdtemp(prefix="builds-", dir=self._scratch)
         return Path(self._folder) / f"{digest}.bin"
 
-    def _compile(self, path: Path, order: native.BuildOrder) -> Product:
+    def _compile(self, path: Path, order: native.BuildOrder, digest: str) -> Product:
         if self.spent_s > MOST_BUILDS * self._seconds:
             raise BuildFailed(
                 f"compilers have worked on this candidate for {self.spent_s:.0f} s; the limit for "
@@ -265,11 +274,12 @@ class BuildService:
             )
         started = time.monotonic()
         try:
-            return self._run_compiler(path, order)
+            return self._run_compiler(path, order, digest)
         finally:
             self.spent_s += time.monotonic() - started
 
-    def _run_compiler(self, path: Path, order: native.BuildOrder) -> Product:
+    def _run_compiler(self, path: Path, order: native.BuildOrder, digest: str) -> Product:
+        analysing = False
         worker = self._server.worker("compiler", self._rules, self._scratch)
         worker.cancel = self._cancel
         text, library, listing = (
@@ -288,6 +298,9 @@ class BuildService:
                 )
             )
             path.write_bytes(os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0))
+            if compiler.on_host:
+                analysing = True
+                self._analyses.begin(digest, worker)
             return product
         except WorkerTimeout as error:
             raise BuildFailed(
@@ -301,7 +314,8 @@ class BuildService:
                 "use"
             ) from error
         finally:
-            self._reaper.add(worker)
+            if not analysing:
+                self._reaper.add(worker)
             for fd in (text, library, listing):
                 os.close(fd)
 

@@ -11,13 +11,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from ... import native
-from ...assembly import Inside
 from ...targets.cubin import KernelListing
 from ...types import CodecError, from_json, to_json
 from ...wire import frames
 from ...workers.compiler import CompileResult, CudaReport
 from ..errors import Interfered
-from . import answers
 from .worker import Worker
 
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
@@ -25,10 +23,9 @@ _ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
 
 @dataclass(frozen=True)
 class Product:
-    """The results of a build besides the binary. inside: the analysis of a CPU library. symbols: by
-    the names in the order. kernels: listings of a GPU binary, by symbol."""
+    """The results of a build besides the binary. symbols: by the names in the order. kernels:
+    listings of a GPU binary, by symbol."""
 
-    inside: Inside = field(default_factory=Inside)
     symbols: dict[str, str] = field(default_factory=dict)
     kernels: dict[str, KernelListing] = field(default_factory=dict)
 
@@ -115,12 +112,11 @@ class CppCompiler(Compiler):
             limit_s=seconds,
             flags=list(order.flags),
             compiler=self._program,
-            disassemble=True,
         )
         return _result(worker, reply)
 
     def read_listing(self, listing: str) -> Product:
-        return Product(inside=answers.read_inside(listing))
+        return Product()  # its analysis comes later, see Analyses
 
     def own_flags(self) -> list[object]:
         return [native.DEFAULT_FLAGS, _cpu_flags()]

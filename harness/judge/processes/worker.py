@@ -113,10 +113,10 @@ class Worker:
         except (frames.WorkerGone, OSError) as error:
             raise self._ending() from error
 
-    def signal_start(self, inputs: list[int]) -> None:
-        """Send the start signal of a burst with its inputs."""
+    def signal_start(self) -> None:
+        """Send the start signal of a burst whose inputs are on the device."""
         with contextlib.suppress(OSError):
-            socket.send_fds(self.sock, [b"go"], inputs, socket.MSG_DONTWAIT)
+            self.sock.send(b"go", socket.MSG_DONTWAIT)
 
     def wait(self, code: int, seconds: float) -> frames.Reply:
         """Return the next reply. The time of compilers does not count towards the deadline, but

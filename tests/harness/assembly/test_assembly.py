@@ -7,7 +7,6 @@ import pytest
 
 from harness.assembly import Body, Inside, read
 from harness.judge.attribution import loops
-from harness.judge.processes.builds import BuildRecord, Product
 from harness.languages import Cpp
 
 ARM = """
@@ -72,9 +71,7 @@ def inside(*instructions: str, machine: str = "x86_64") -> Inside:
 
 
 def static(found: Inside) -> dict[str, float]:
-    data = loops.describe(
-        [BuildRecord(True, False, 0.0, "", (), identity="one", product=Product(inside=found))], {}
-    )
+    data = loops.describe({"one": found}, {})
     facts: dict[str, float] = data["static"]
     return facts
 
@@ -175,9 +172,7 @@ def test_another_processor_is_said_to_be_unknown() -> None:
     found = read(ARM, "", "kernel.cpp", "riscv64", ["f"])
     assert found.functions == {}
     assert "riscv64" in found.note
-    data = loops.describe(
-        [BuildRecord(True, False, 0.0, "", (), identity="one", product=Product(inside=found))], {}
-    )
+    data = loops.describe({"one": found}, {})
     assert data["static"] == {}
     assert "riscv64" in data["listings"]["note"]
 

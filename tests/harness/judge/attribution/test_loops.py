@@ -11,8 +11,6 @@ import pytest
 
 from harness.assembly import Body, CompiledFunction, Inside
 from harness.judge.attribution.loops import describe
-from harness.judge.processes.builds import BuildRecord
-from harness.judge.processes.compilers import Product
 from harness.languages import Cpp
 from harness.types import Evaluation, Stage
 from tests.harness.conftest import Bench
@@ -196,15 +194,13 @@ def test_loops_of_the_function_that_was_called_most_come_first() -> None:
         "helper": CompiledFunction(False, (), (Body(line=2),)),
         "never": CompiledFunction(True, (), (Body(line=4),)),
     }
-    build = BuildRecord(
-        True, False, 1.0, "", (), identity="a", product=Product(Inside(functions, "objdump"))
-    )
-    found = describe([build], {"a": {"once": 1, "often": 1000, "unknown": 3}})
+    libraries = {"a": Inside(functions, "objdump")}
+    found = describe(libraries, {"a": {"once": 1, "often": 1000, "unknown": 3}})
     rows = [(row["loop"], row["function_calls"]) for row in found["loops"]]
     assert rows == [("helper, line 2", 1000), ("once, line 1", 1), ("often, line 3", 1000)]
     assert "its function was called 1,000 times" in found["loops"][0]["summary"]
     assert "its function was called 1 time;" in found["loops"][1]["summary"] + ";"
     assert "it is not known whether a loop in one of them ran at all" in found["loops_of"]
-    built = describe([build], {})
+    built = describe(libraries, {})
     assert {row["function_calls"] for row in built["loops"]} == {None}
     assert len(built["loops"]) == 4

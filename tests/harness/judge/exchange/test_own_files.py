@@ -47,7 +47,7 @@ def opened(judge_cache: Path) -> Iterator[tuple[Machine, OpenTask, Task]]:
 def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
     """Of each worker that runs candidates: the inodes that it was shown, and with which command."""
     found: dict[int, dict[int, str]] = {}
-    send, signal_start = Worker.send, Worker.signal_start
+    send = Worker.send
 
     def note(worker: Worker, op: str, fds: list[int]) -> None:
         if worker.kind != "reference":
@@ -58,10 +58,6 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
     def sent(worker: Worker, op: str, fds: list[int] | None = None, **arguments: Any) -> None:
         note(worker, op, fds or [])
         send(worker, op, fds, **arguments)
-
-    def signal(worker: Worker, inputs: list[int]) -> None:
-        note(worker, "go", inputs)
-        signal_start(worker, inputs)
 
     def built(worker: Worker, reply: frames.Reply) -> float:
         handle = worker.on_build
@@ -80,7 +76,6 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
 
     build = Worker._build
     monkeypatch.setattr(Worker, "send", sent)
-    monkeypatch.setattr(Worker, "signal_start", signal)
     monkeypatch.setattr(Worker, "_build", built)
     return found
 
@@ -99,7 +94,7 @@ def test_two_processes_in_a_row_share_no_file(
     candidates = [files for files in shown.values() if "case" in files.values()]
     assert len(candidates) == 2
     for files in candidates:
-        assert {"load", "case", "state", "go", "build"} <= set(files.values())
+        assert {"load", "case", "state", "burst", "build"} <= set(files.values())
     one, other = candidates
     assert not set(one) & set(other)
 

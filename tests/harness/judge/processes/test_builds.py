@@ -4,6 +4,7 @@ explains."""
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ import pytest
 from harness.judge.device.machine import Machine
 from harness.judge.errors import OrderEnds, WorkerFailed, WorkerTimeout
 from harness.judge.processes import builds
+from harness.judge.processes.analyses import Analyses
 from harness.judge.processes.builds import BuildService
-from harness.judge.processes.worker import BuildHandler
+from harness.judge.processes.worker import BuildHandler, Worker
 from harness.native import find_compiler
 from harness.native.building import BuildOrder
 from harness.types import to_json
@@ -118,6 +120,50 @@ def test_compilers_work_so_long_for_one_evaluation(
         found.handle(order(f"int g() {{ return {os.getpid()}; }}"))
     assert found.records[-1].timed_out
     assert builds.LATE not in found.records[-1].reply
+    found.close()
+
+
+def test_a_library_is_analysed_after_the_order_is_answered(machine: Machine) -> None:
+    found = service(machine, machine.level)
+    summed = """extern "C" float sum(const float* x, long n) {
+        float s = 0; for (long i = 0; i < n; i++) s += x[i]; return s; }"""
+    digests = []
+    for source in (summed, 'extern "C" int f() { return 1; }'):
+        answer, fds = found.handle(order(source))
+        digests.append(answer["identity"])
+        for fd in fds:
+            os.close(fd)
+    insides = found.analyses()
+    assert list(insides) == digests
+    if shutil.which("objdump"):
+        assert any(body.loop for body in insides[digests[0]].functions["sum"].bodies)
+        assert "f" in insides[digests[1]].functions
+    assert found.analyses() == insides
+    found.close()
+
+
+def test_an_analysis_that_fails_is_a_note(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, workers = service(machine, machine.level), list[Worker]()
+    begin = Analyses.begin
+
+    def noted(self: Analyses, identity: str, worker: Worker) -> None:
+        workers.append(worker)
+        worker.kill()
+        begin(self, identity, worker)
+
+    monkeypatch.setattr(Analyses, "begin", noted)
+    answer, fds = found.handle(order('extern "C" int g() { return 2; }'))
+    for fd in fds:
+        os.close(fd)
+    assert "error" not in answer
+    (inside,) = found.analyses().values()
+    assert "the code could not be analysed" in inside.note
+    assert inside.functions == {}
+    machine.reaper.wait()
+    assert workers[0].sock.fileno() == -1
+    found.close()
 
 
 def test_a_compiler_without_end_ends_who_ordered(machine: Machine) -> None:
