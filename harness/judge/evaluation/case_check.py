@@ -165,10 +165,12 @@ class CaseCheck:
                     self.mismatches.wrong.append(("wrong.race", text, finding))
                     self.fail()
 
-    def call_once(self, input_set: InputSet, doing: str, key: str = "") -> None:
+    def call_once(
+        self, input_set: InputSet, doing: str, key: str = "", *, manner: str = ""
+    ) -> None:
         """Make one more call on inputs that were right before. key: of the model, by default the
-        case's own. Raises Failure."""
-        self.call_again([input_set], [0], doing, key)
+        case's own. manner: see call_again. Raises Failure."""
+        self.call_again([input_set], [0], doing, key, manner=manner)
 
     def call_again(
         self,

@@ -223,6 +223,7 @@ def check_two_instances(check: CaseCheck) -> None:
         check.call_once(input_set, f"{doing} with parameters of their own", key=key)
     for key, state, _ in pairs:
         _check_updated(check, key, doing, state, [each for k, _, each in order if k == key])
+    _check_evaluation(check, pairs)
     for key, *_ in pairs:
         check.drop(key)
     key = f"{pool.name}/again"
@@ -230,6 +231,24 @@ def check_two_instances(check: CaseCheck) -> None:
         check.guard(f"{doing}, construction", partial(build, (key, state, input_set)))
         check.call_once(input_set, "an instance in the place of one that is gone", key=key)
     check.drop(key)
+
+
+def _check_evaluation(check: CaseCheck, pairs: Sequence[tuple[str, int, InputSet]]) -> None:
+    """Call two instances in evaluation mode, then the first one with the other's parameters, where
+    the reference returns the same in this mode: what a model keeps from its first call there may be
+    another one's, or out of date. pairs: key, state and inputs of each. Raises Failure."""
+    pool, updates = check.pool, check.context.task.drawer.updates
+    if pool.set_bytes > MOST_SET_BYTES:
+        return
+    if not all(updates.ignores_modes(pool, state) for _, state, _ in pairs):
+        return
+    doing = "called in evaluation mode, in which the reference returns the same,"
+    two = "as one of two instances"
+    (first, *_), (_, state, input_set) = pairs
+    again = (first, state, input_set, "with other parameters than before")
+    for key, its_state, its_set, where in (*((*pair, two) for pair in pairs), again):
+        check.guard(doing, partial(set_state, check.worker, pool, its_state, key))
+        check.call_once(its_set, f"{doing} {where}", key=key, manner="in_eval")
 
 
 def check_without_gradients(check: CaseCheck) -> None:

@@ -57,8 +57,8 @@ class CasePool:
     foreseen: set[str] | None = None
     # whether the reference works with other values of those, see Updates.other_values
     takes_other_values: bool | None = None
-    # whether its results are the same in evaluation mode
-    ignores_modes: bool | None = None
+    # by state, whether its results are the same in evaluation mode
+    ignores_modes: dict[int, bool] = field(default_factory=dict)
     # a case with gradients where none are recorded, with checking sets of its own
     unrecorded: CasePool | None = None
     timing: list[Group] = field(default_factory=list)

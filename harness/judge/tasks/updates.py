@@ -121,15 +121,15 @@ class Updates:
                 pool.states.current = None  # calls may have updated it
                 self._set_state(pool, before)
 
-    def ignores_modes(self, pool: CasePool) -> bool:
-        """Return whether the reference returns the same in evaluation mode, on the sets that are
-        called in it: modes may differ for others only (a bound, a capacity). Raises
-        WorkerFailed."""
-        if pool.ignores_modes is None:
-            sets = [input_set for state, input_set in pool.checking if state == 0][:2]
+    def ignores_modes(self, pool: CasePool, state: int = 0) -> bool:
+        """Return whether the reference, in a state of the parameters, returns the same in
+        evaluation mode, on the sets that are called in it: modes may differ for others only (a
+        bound, a capacity). Raises WorkerFailed."""
+        if state not in pool.ignores_modes:
+            sets = [input_set for its_state, input_set in pool.checking if its_state == state][:2]
             if not sets:
                 return False
-            with self._in_state(pool, 0):
+            with self._in_state(pool, state):
                 found = self._worker.ask(
                     "ignores_modes",
                     seconds=TASK_SECONDS,
@@ -137,8 +137,8 @@ class Updates:
                     seeds=[each.seed for each in sets],
                     families=[each.family for each in sets],
                 )
-            pool.ignores_modes = bool(self._worker.data(found))
-        return pool.ignores_modes
+            pool.ignores_modes[state] = bool(self._worker.data(found))
+        return pool.ignores_modes[state]
 
     def after(
         self, pool: CasePool, state: int, sets: Sequence[InputSet], *, evaluating: bool = False
