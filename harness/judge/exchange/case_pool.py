@@ -280,18 +280,29 @@ class CasePool:
         counts as a sum of rows, not of all elements of the rows. K is limited to 2^20, since beyond
         it every implementation sums in blocks. Where no elements are combined, K stands for the
         error of function approximations."""
-        inputs = [
-            leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf
-        ]
+        return [self._reduction(_count(leaf["shape"])) for leaf in self.outputs["leaves"]]
+
+    def reduction_of_state(self, name: str) -> int:
+        """K of a parameter or buffer that forward updates, likewise: at least the rows of an input,
+        since an element may count the rows that belong to it. A loss beside it does not count."""
+        shape, _ = self.describe["state"][name]
+        rows = (_count(leaf_shape[:-1]) for leaf_shape in self._input_shapes)
+        return self._reduction(_count(shape), max(rows, default=1))
+
+    def _reduction(self, elements: int, least: int = 1) -> int:
+        """K of a result of so many elements, at least this where so many terms are added up."""
+        inputs = self._input_shapes
         state = [shape for shape, _ in self.describe["state"].values()]
         longest = max((extent for shape in inputs for extent in shape), default=1)
         input_elements = sum(_count(shape) for shape in [*inputs, *state])
-        output_elements = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
-        term_counts = [
-            max(1, longest, min(input_elements // max(1, count), int(self.describe["terms"])))
-            for count in output_elements
-        ]
-        return [min(terms, APART if self.pointwise else MOST_TERMS) for terms in term_counts]
+        entering = max(least, input_elements // max(1, elements))
+        terms = max(1, longest, min(entering, int(self.describe["terms"])))
+        return min(terms, APART if self.pointwise else MOST_TERMS)
+
+    @property
+    def _input_shapes(self) -> list[list[int]]:
+        leaves = self.describe["inputs"]["leaves"]
+        return [leaf["shape"] for leaf in leaves if "value" not in leaf]
 
     @property
     def pointwise(self) -> bool:

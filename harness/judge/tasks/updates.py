@@ -159,7 +159,7 @@ class Updates:
     ) -> list[dict[str, LeftValue]]:
         """Return the same for each of these numbers of calls. renewed: values that all of it begins
         with instead. evaluating: see after. Raises WorkerFailed."""
-        calls, terms = [(each.family, each.seed) for each in sets], max(pool.reductions)
+        calls = [(each.family, each.seed) for each in sets]
         each_count = self._values(
             pool, state, calls, list(_WAYS), sorted(set(counts)), renewed, evaluating=evaluating
         )
@@ -167,7 +167,9 @@ class Updates:
         def values(ways: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, LeftValue]:
             left = {}
             for name, precise, rounded, moved in zip(pool.updated, *ways.values(), strict=True):
-                allowance, unsure = tolerance.derive_carried(precise, rounded, moved, terms)
+                allowance, unsure = tolerance.derive_carried(
+                    precise, rounded, moved, pool.reduction_of_state(name)
+                )
                 left[name] = LeftValue(precise, rounded, allowance, unsure)
             return left
 

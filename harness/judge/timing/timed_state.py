@@ -25,7 +25,7 @@ from ...wire import dtypes
 from ...workers.value_order import sorted_axes
 from .. import candidate_state
 from ..correctness import oracle, tolerance
-from ..correctness.distance import real, rms, same_bits
+from ..correctness.distance import all_finite, real, rms, same_bits
 from ..errors import Interfered, WorkerFailed
 from ..exchange import device_copies, ready_memory
 from ..exchange.case_pool import CasePool
@@ -48,6 +48,8 @@ HARDLY = 4.0  # times the tolerance: who computes a part of such an update passe
 # most that is little, of the usual size: of numbers of 8 bits that are drawn anew, whose tolerance
 # is as large, a seventh is as near to the old ones
 FEW, LITTLE = 1 / 4, 1 / 4
+# elements that hardly fade by one factor by chance, and a tolerance that says little
+MANY, LARGE = 16, 1 / 2
 
 UNREAD = (
     "the reference's forward updates parameters or buffers, and those of the candidate are new "
@@ -62,9 +64,10 @@ FORESEEN = (
 )
 SLIGHT = (
     "all timed calls of the reference together change {names}, or more than a quarter of what they "
-    "change there, by hardly more than the tolerance of what they leave. A kernel that leaves the "
-    "update out may pass, so no speed-up can be certified for this task; whoever trusts the author "
-    "can time it with the update left out of the reference"
+    "change there, by hardly more than the tolerance of what they leave (or than by one factor, "
+    "which needs no inputs). A kernel that leaves the update out may pass, so no speed-up can be "
+    "certified for this task; whoever trusts the author can time it with the update left out of "
+    "the reference"
 )
 UNSURE = (
     "the reference's forward makes of one rounding more than rounding errors in {names} (values "
@@ -349,12 +352,36 @@ class TimedState:
 
 def is_slight(before: torch.Tensor, left: LeftValue) -> bool:
     """Whether what calls have left is what was there before, within a few times its tolerance, as a
-    whole or in too large a part of what they change. Integers have none."""
+    whole or in too large a part of what they change, or what has faded by a factor alone. Integers
+    have no tolerance."""
     if not dtypes.rounds(before.dtype) or left.allowance.rule != "rounding":
         return False
-    if oracle.is_right(before, left.expected, tolerance.widen(left.allowance, HARDLY)):
+    limits = tolerance.widen(left.allowance, HARDLY)
+    # what is nearest is off by less than its size in any case
+    faded = _faded(before, left.expected) if limits.norm < LARGE else []
+    if any(oracle.is_right(each, left.expected, limits) for each in (before, *faded)):
         return True
     return little_changed(before, left) > FEW
+
+
+def _faded(before: torch.Tensor, expected: torch.Tensor) -> list[torch.Tensor]:
+    """Return what was there before, times the factor that brings it nearest to what is expected: as
+    a whole, and row by row; nothing for few elements, which are near it in any case."""
+    import torch
+
+    old, exact = real(before).double(), real(expected).double()
+    if not (old.numel() and all_finite(old) and all_finite(exact)):
+        return []
+    found = []
+    old = old / old.abs().amax().clamp(min=1e-300)  # squares shall not vanish
+    row = [-2, -1] if before.is_complex() else [-1]
+    for axes in (list(range(old.dim())), row):
+        if old.dim() >= len(axes) and math.prod(old.shape[axis] for axis in axes) >= MANY:
+            squares = old.square().sum(axes, keepdim=True).clamp(min=1e-300)
+            nearest = (old * exact).sum(axes, keepdim=True) / squares * old
+            numbers = torch.view_as_complex(nearest) if before.is_complex() else nearest
+            found.append(numbers.to(before.dtype))
+    return found
 
 
 def little_changed(before: torch.Tensor, left: LeftValue) -> float:

@@ -156,10 +156,11 @@ FLAGS = LeftValue(
 def test_an_update_within_a_few_tolerances_proves_nothing(
     change: float, rule: Any, is_slight: bool
 ) -> None:
-    before = torch.ones(64)
+    before, turned = torch.ones(64), torch.tensor([1.0, -1.0]).repeat(32)
     assert not timed_state.is_slight(torch.ones(4, dtype=torch.bool), FLAGS)
     limits = tolerance.Allowance(1e-3, 1e-3, 1e-3, 0.0, 0.0, rule)
-    left = LeftValue(before.double() * (1 + change), before * (1 + change), limits)
+    value = before + change * turned
+    left = LeftValue(value.double(), value, limits)
     assert timed_state.is_slight(before, left) is is_slight
 
 
@@ -177,6 +178,27 @@ def test_slow_rows_beside_a_lively_one_are_slight() -> None:
     assert not timed_state.oracle.is_right(before, expected, tolerance.widen(left.allowance, 4.0))
     assert timed_state.little_changed(before, left) == pytest.approx(64 / 65, abs=0.01)
     assert timed_state.is_slight(before, left)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (4, 16, 64)])
+@pytest.mark.parametrize(
+    ("share", "dtype"),
+    [(1e-6, torch.float32), (1e-2, torch.float32), (1e-3, torch.bfloat16), (1e-6, torch.complex64)],
+)
+def test_what_fades_by_a_factor_alone_is_slight(
+    share: float, dtype: torch.dtype, shape: tuple[int, ...]
+) -> None:
+    torch.manual_seed(1)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    before = torch.randn(shape, dtype=wide).to(dtype)
+    factors = torch.rand(*shape[:-1], 1, dtype=torch.float64) if len(shape) == 3 else 0.3
+    expected = factors * before.to(wide) + share * torch.randn(shape, dtype=wide)
+    assert timed_state.is_slight(before, left_by(before, expected)) is (share < 1e-2)
+
+
+def test_one_number_fades_in_any_case() -> None:
+    before = torch.tensor([2.0])
+    assert not timed_state.is_slight(before, left_by(before, torch.tensor([1.5]).double()))
 
 
 @pytest.mark.parametrize("part", [0.2, 0.3])
@@ -253,7 +275,7 @@ def test_what_is_not_finite_or_does_not_change_is_no_change() -> None:
 def test_updates_count_that_are_slight_in_all_halves(changes: list[float], is_open: bool) -> None:
     """Of what lay there before the rounds, not of the values as constructed."""
     limits = tolerance.Allowance(1e-3, 1e-3, 1e-3, 0.0, 0.0)
-    kept = torch.ones(64)
+    kept, turned = torch.ones(64), torch.tensor([1.0, -1.0]).repeat(32)  # not a factor alone
     pool: Any = SimpleNamespace(
         updated=["kept"], one_by_one=True, shared=False, halves=[], name="only", foreseen=set()
     )
@@ -261,14 +283,14 @@ def test_updates_count_that_are_slight_in_all_halves(changes: list[float], is_op
     def after_each(
         _pool: Any, _state: int, calls: list[float], counts: list[int], _renewed: Any
     ) -> list[dict[str, LeftValue]]:
-        value = 3 * kept * (1 + calls[0])
+        value = 3 * (kept + calls[0] * turned)
         return [{"kept": LeftValue(value.double(), value, limits)} for _ in counts]
 
     updates = SimpleNamespace(foreseen=lambda *_: set(), after_each=after_each)
     drawer: Any = SimpleNamespace(initial_state=lambda _: {"kept": kept}, updates=updates)
     looked = TimedState(pool, SimpleNamespace(), drawer)  # type: ignore[arg-type]
     for number, change in enumerate(changes):
-        left: Any = {"kept": 3 * kept * (1 + change)}
+        left: Any = {"kept": 3 * (kept + change * turned)}
         halves: Any = looked._left
         halves.append(timed_state._Left(number, {"kept": 3 * kept}, [change], [(1, left)]))
         halves.append(timed_state._Left(number, None, [change], [(1, left)]))  # before the rounds
