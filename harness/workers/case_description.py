@@ -167,6 +167,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "upstream": upstream,
         "trained": list(model_calls.trained_parameters(model)) if upstream else [],
         "terms": calls.recorder.terms,
+        "workspace_bytes": max(calls.recorder.largest_bytes, calls.recorder.filled_bytes),
         "pointwise": calls.recorder.pointwise,
         "roundoff": roundoff,
         "second": second,

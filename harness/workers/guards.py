@@ -142,7 +142,7 @@ def _guard_mode() -> Callable[[Guard], Any]:
             kwargs = kwargs or {}
             if is_higher_order(func):
                 return self.run(func, args, kwargs)
-            name = str(func).split(".")[1]
+            name = str(func).split(".")[1]  # whoever has implemented it
             if name not in _GUARDED:
                 return self._guard.give_room(func, args, kwargs)
             return self._guard.allocate(

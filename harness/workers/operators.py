@@ -22,6 +22,9 @@ _FREE_NAMES = """
     unsafe_split unsafe_split_with_sizes view_as
 """
 _FREE = frozenset(_FREE_NAMES.split())
+_FILLING = frozenset(
+    ["zeros", "zeros_like", "new_zeros", "full", "full_like", "new_full", "ones", "ones_like"]
+)
 
 _PLAIN = ("aten", "prims")  # namespaces of the framework's plain operators
 
@@ -128,6 +131,8 @@ class Recorder:
         self.looks = False
         # how many terms can enter one element of a result, in all operators in sequence
         self.terms = 0
+        # bytes of memory of its own: the most of one operator, and of all that fill with a constant
+        self.largest_bytes = self.filled_bytes = 0
 
     def __enter__(self) -> Recorder:
         from torch import Tag
@@ -149,6 +154,9 @@ class Recorder:
                 spent[name] += own_ns
                 calls[name] += 1
                 recorder.terms += _terms(name, args, result)
+                own_bytes = _own_bytes(args, result)
+                recorder.largest_bytes = max(recorder.largest_bytes, own_bytes)
+                recorder.filled_bytes += own_bytes if name.split(".")[1] in _FILLING else 0
                 recorder.pointwise &= is_free(name) or Tag.pointwise in tags
                 recorder.looks |= name in _LOOKING or Tag.data_dependent_output in tags
                 for item in result if isinstance(result, (list, tuple)) else (result,):
@@ -168,6 +176,23 @@ class Recorder:
             name: [count, self._elements[name], self._ns[name]]
             for name, count in self._calls.items()
         }
+
+
+def _own_bytes(args: Any, result: Any) -> int:
+    """Return the bytes of the results that lie in no argument's memory."""
+    given = {t.untyped_storage().data_ptr() for t in args if _is_strided(t)}
+    results = result if isinstance(result, (list, tuple)) else [result]
+    return sum(
+        each.untyped_storage().nbytes()
+        for each in results
+        if _is_strided(each) and each.untyped_storage().data_ptr() not in given
+    )
+
+
+def _is_strided(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def _terms(name: str, args: Any, result: Any) -> int:

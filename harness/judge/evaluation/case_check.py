@@ -3,12 +3,14 @@ parameters, and repeatedly."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from ...types import Case, CaseResult
@@ -25,8 +27,7 @@ from ..exchange.slots import BurstResult, Slots
 from ..failures import Failure
 from ..processes.worker import Worker
 from ..stage_context import StageContext
-from ..tasks.input_families import UNEVEN
-from . import configurations
+from . import batches, configurations
 from .mismatches import Mismatches, describe_setting
 
 T = TypeVar("T")
@@ -34,14 +35,10 @@ DIAGNOSIS_SECONDS = 5.0  # how long a wrong case is examined further
 # limits on the set whose values are shown, and on a call of the reference: drawing it must cost
 # little compared with the check
 SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
-# families whose results differ from set to set and must be right
-VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", *UNEVEN)
 # calls that repeat the same inputs, the most of them in one burst, and how long they may take; in a
 # search, whose winner is checked again anyway
 REPEATED_CALLS, REPEATED_AT_ONCE = 36, 12
 REPEATING_SECONDS, SEARCH_REPEATING_SECONDS = 0.5, 0.15
-# the most sets of one burst, and of their inputs: a burst takes a millisecond besides its calls
-MOST_SETS, MOST_INPUT_BYTES = 8, 32 << 20
 
 
 @dataclass
@@ -87,17 +84,17 @@ class CaseCheck:
         """Check all sets. After a first wrong result the other families are still tried for a
         while, since the ones that fail help to find the mistake."""
         began = time.monotonic()
+        most = batches.most_sets(self.pool, self.slots.count)
         by_state = {
-            state: _batches(
-                [input_set for s, input_set in self.pool.checking if s == state],
-                self._most_sets(),
+            state: batches.divide(
+                [input_set for s, input_set in self.pool.checking if s == state], most
             )
             for state in dict.fromkeys(s for s, _ in self.pool.checking)
         }
-        longer = _longer([batch for batches in by_state.values() for batch in batches])
-        for state, batches in by_state.items():
+        longer = batches.longer([batch for its in by_state.values() for batch in its])
+        for state, its_batches in by_state.items():
             self.guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
-            for batch in batches:
+            for batch in its_batches:
                 if self.mismatches.wrong and (
                     state or time.monotonic() - began > DIAGNOSIS_SECONDS
                 ):
@@ -117,33 +114,60 @@ class CaseCheck:
         # an interpreter runs program instances one after another
         if self.context.place.mode != "execute":
             return
-        cpus = sorted(os.sched_getaffinity(0))
-        _, input_set = self.pool.checking[0]
-        doing = f"repeated on {len(cpus)} threads"
-        self.guard(doing, lambda: set_state(self.worker, self.pool, 0))
-        self.guard(
-            doing,
-            lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=len(cpus), cpus=cpus),
-        )
         searching = self.context.request.purpose == "search"
         most_s = SEARCH_REPEATING_SECONDS if searching else REPEATING_SECONDS
-        earlier: dict[int, Any] = {}
-        at_once = min(REPEATED_AT_ONCE, self.slots.count)
-        began = time.monotonic()
-        for _ in range(0, REPEATED_CALLS, at_once):
-            with self.context.between_timings():
-                self._compare_again(input_set, at_once, doing, earlier)
-            if time.monotonic() - began > most_s:
-                break
-        cpu = self.context.task.timing_cpus
-        self.guard(
-            doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu)
-        )
+        at_once = self._most_repeated(most_s)
+        first = self.pool.checking[0]
+        changed = next((each for each in self.pool.checking if each[0]), None)
+        doing = "repeated on all threads"
+        with self.all_threads(doing):
+            for (state, input_set), most in ((first, REPEATED_CALLS), (changed or first, 1)):
+                self.guard(doing, partial(set_state, self.worker, self.pool, state))
+                earlier: dict[int, Any] = {}
+                began = time.monotonic()
+                for done in range(0, most, at_once):
+                    with self.context.between_timings():
+                        calls = min(at_once, most - done)
+                        self._compare_again(input_set, calls, doing, earlier, changed=bool(state))
+                    if time.monotonic() - began > most_s:
+                        break
+        self.guard(doing, lambda: set_state(self.worker, self.pool, 0))
+
+    @contextlib.contextmanager
+    def all_threads(self, doing: str) -> Iterator[None]:
+        """Let the candidate use all processors in the block, if it is run at all. Raises
+        Failure."""
+        cpus = sorted(os.sched_getaffinity(0))
+        self._use_threads(doing, len(cpus), cpus)
+        yield
+        self._use_threads(doing, 1, self.context.task.timing_cpus)
+
+    def _use_threads(self, doing: str, count: int, cpus: list[int]) -> None:
+        if self.context.place.mode == "execute":  # an interpreter has one
+            self.guard(
+                doing,
+                lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=count, cpus=cpus),
+            )
+
+    def _most_repeated(self, most_s: float) -> int:
+        """Return how many calls repeat the same inputs in one burst, of which three may take longer
+        than most_s."""
+        if self.pool.shared:
+            return bursts.CHECK_CALLS
+        fitting = min(self.slots.count, int(most_s / max(self.pool.call_s, 1e-6)))
+        return max(bursts.CHECK_CALLS, min(REPEATED_AT_ONCE, fitting))
 
     def _compare_again(
-        self, input_set: InputSet, calls: int, doing: str, earlier: dict[int, Any]
+        self,
+        input_set: InputSet,
+        calls: int,
+        doing: str,
+        earlier: dict[int, Any],
+        *,
+        changed: bool,
     ) -> None:
-        """Run another burst of calls that were right before. earlier: their outputs, by index."""
+        """Run another burst of calls that were right before. earlier: their outputs, by index.
+        changed: with other parameters than in the burst before."""
         self.run_burst([input_set], [0] * calls, doing)
         for outputs in self._outputs(calls):
             for number, output in enumerate(outputs):
@@ -158,11 +182,12 @@ class CaseCheck:
                     input_set.framework[number],
                 )
                 if finding.signal is not None:
+                    name = "wrong.stale_parameters" if changed else "wrong.race"
                     text = (
                         f"case {self.case.name}, {doing}: right before, and now output "
                         f"{number}: {finding.detail}"
                     )
-                    self.mismatches.wrong.append(("wrong.race", text, finding))
+                    self.mismatches.wrong.append((name, text, finding))
                     self.fail()
 
     def call_once(
@@ -240,14 +265,6 @@ class CaseCheck:
             f"case {self.case.name}, {family} inputs drawn for this message alone, output "
             f"{number}, {rows}",
         )
-
-    def _most_sets(self) -> int:
-        """Return how many sets are checked in one burst, with room for their outputs and half as
-        many again. A device's window has room for two."""
-        if self.pool.shared:
-            return 2
-        fitting = MOST_INPUT_BYTES // max(1, self.pool.input_bytes)
-        return max(2, min(MOST_SETS, fitting, 2 * self.slots.count // 3))
 
     def _check_batch(self, sets: list[InputSet], *, changed: bool, longer: bool) -> None:
         """Check sets and some of them again, which reveals held, stale and unstable outputs. Some
@@ -336,24 +353,3 @@ def most_held_calls(context: StageContext, pool: CasePool) -> int:
     searching = context.request.purpose == "search"
     most_bytes = bursts.SEARCH_HELD_BYTES if searching else bursts.HELD_BYTES
     return bursts.retained_calls(pool, context.place.patience_s, most_bytes)
-
-
-def _batches(sets: list[InputSet], most: int) -> list[list[InputSet]]:
-    """Divide the sets of one state into those of a burst each: the first two, then those whose
-    results vary from set to set, then the others."""
-    varied = [input_set for input_set in sets[2:] if input_set.family in VARIED]
-    others = [input_set for input_set in sets[2:] if input_set.family not in VARIED]
-    return [sets[:2]] + [
-        part[start : start + most]
-        for part in (varied, others)
-        for start in range(0, len(part), most)
-    ]
-
-
-def _longer(batches: list[list[InputSet]]) -> list[list[InputSet]]:
-    """Return the batches that are checked in longer bursts: the first one, and one of the others
-    whose results vary from set to set."""
-    others = [
-        batch for batch in batches[1:] if all(input_set.family in VARIED for input_set in batch)
-    ]
-    return batches[:1] + ([secrets.choice(others)] if others else [])

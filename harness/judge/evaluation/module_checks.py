@@ -145,12 +145,12 @@ def _call_in_manner(
 
 
 def check_places(check: CaseCheck) -> None:
-    """Call it on inputs that take the places of earlier ones: the same tensors with other contents,
-    then new tensors where these were. Compares results and state. Raises Failure."""
+    """Call it on inputs that take the places of earlier ones: new tensors where others were, then
+    the same tensors with other contents. Compares results and state. Raises Failure."""
     sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
     if len(sets) == 2 and check.pool.set_bytes <= MOST_SET_BYTES:
         doing = "inputs in the places of earlier ones"
-        _call_in_manner(check, sets, [0, 1, 1], doing, "in_place")
+        _call_in_manner(check, sets, [0, 1, 0], doing, "in_place")
 
 
 def check_manners(check: CaseCheck) -> None:
@@ -160,7 +160,13 @@ def check_manners(check: CaseCheck) -> None:
     sets = [input_set for state, input_set in check.pool.checking if state == 0][:2]
     order = list(range(len(sets)))
     if check.context.place.mode == "execute":
-        _call_in_a_thread(check, sets, order)
+        manner = _call_in_a_thread(check, sets, order)
+        if (changed := _first_changed(check.pool)) is not None:
+            state, input_set = changed
+            doing = "called in another thread than before, with other parameters"
+            check.guard(doing, partial(set_state, check.worker, check.pool, state))
+            check.call_once(input_set, doing, manner=manner)
+            check.guard(doing, lambda: set_state(check.worker, check.pool, 0))
     small = (  # the reference is copied for this
         check.pool.set_bytes <= MOST_SET_BYTES and check.pool.state_bytes <= MOST_STATE_BYTES
     )
@@ -169,19 +175,21 @@ def check_manners(check: CaseCheck) -> None:
         _call_in_manner(check, sets, order, doing, "in_eval")
 
 
-def _call_in_a_thread(check: CaseCheck, sets: list[InputSet], order: list[int]) -> None:
+def _call_in_a_thread(check: CaseCheck, sets: list[InputSet], order: list[int]) -> str:
     """Call it in a new thread, and where that ends with an error, in one with its caller's context
     variables: some settings that are made once for a process (Triton's allocator) are kept in such
     a variable. A plain thread comes first, since its caller would see an error, but no wrong
-    result. Raises Failure, the first one."""
+    result. Returns the manner in which it works. Raises Failure, the first one."""
     doing = "called in another thread than before"
     try:
         _call_in_manner(check, sets, order, doing, "in_a_thread")
+        return "in_a_thread"
     except Failure as failure:
         if all(signal.name != "crash.exception" for signal in failure.signals):
             raise
         try:
             _call_in_manner(check, sets, order, doing, "in_a_context")
+            return "in_a_context"
         except Failure:
             raise failure from None
 
@@ -206,7 +214,7 @@ def check_two_instances(check: CaseCheck) -> None:
     let each replace the other one, in its place if possible (see workers.object_places). This
     reveals state kept outside an instance. Raises Failure."""
     pool, worker = check.pool, check.worker
-    changed = next(((s, each) for s, each in pool.checking if s and each.family == "dense"), None)
+    changed = _first_changed(pool)
     if changed is None or pool.state_bytes > MOST_STATE_BYTES:
         return
     doing = "two instances"
@@ -227,10 +235,16 @@ def check_two_instances(check: CaseCheck) -> None:
     for key, *_ in pairs:
         check.drop(key)
     key = f"{pool.name}/again"
-    for _, state, input_set in (*pairs, *pairs):
-        check.guard(f"{doing}, construction", partial(build, (key, state, input_set)))
-        check.call_once(input_set, "an instance in the place of one that is gone", key=key)
+    with check.all_threads(doing):
+        for _, state, input_set in (*pairs, *pairs):
+            check.guard(f"{doing}, construction", partial(build, (key, state, input_set)))
+            check.call_once(input_set, "an instance in the place of one that is gone", key=key)
     check.drop(key)
+
+
+def _first_changed(pool: CasePool) -> tuple[int, InputSet] | None:
+    """Return a state of the parameters in which they are others, with plain inputs."""
+    return next(((s, each) for s, each in pool.checking if s and each.family == "dense"), None)
 
 
 def _check_evaluation(check: CaseCheck, pairs: Sequence[tuple[str, int, InputSet]]) -> None:

@@ -106,7 +106,6 @@ def _verify(context: StageContext, built: Built) -> Verified:
 
 
 def _time(context: StageContext, verified: Verified, holdings: Holdings) -> Timed:
-    context.builds.analyses()  # until then a compiler's process works beside this one
     try:
         later = holdings.hand_on()
     except Failure as failure:

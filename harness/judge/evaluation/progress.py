@@ -83,7 +83,9 @@ class Holdings:
         return replace(self._context, compiled=self._compiled)
 
     def let_go(self) -> None:
-        """End the worker without waiting for it."""
+        """End the worker without waiting for it. What it has built is analysed by then, so that
+        nothing works beside what is timed next."""
+        self._context.builds.analyses()
         worker, self._worker = self._worker, None
         if worker is not None:
             self._context.machine.reaper.add(worker)

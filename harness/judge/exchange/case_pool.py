@@ -283,20 +283,21 @@ class CasePool:
         return [self._reduction(_count(leaf["shape"])) for leaf in self.outputs["leaves"]]
 
     def reduction_of_state(self, name: str) -> int:
-        """K of a parameter or buffer that forward updates, likewise: at least the rows of an input,
-        since an element may count the rows that belong to it. A loss beside it does not count."""
+        """K of a parameter or buffer that forward updates, likewise, and at least the rows of an
+        input, since an element may add up the rows that belong to it. The size of an output, such
+        as a loss, does not count."""
         shape, _ = self.describe["state"][name]
         rows = (_count(leaf_shape[:-1]) for leaf_shape in self._input_shapes)
         return self._reduction(_count(shape), max(rows, default=1))
 
     def _reduction(self, elements: int, least: int = 1) -> int:
-        """K of a result of so many elements, at least this where so many terms are added up."""
+        """K of a result of so many elements, at least this."""
         inputs = self._input_shapes
         state = [shape for shape, _ in self.describe["state"].values()]
         longest = max((extent for shape in inputs for extent in shape), default=1)
         input_elements = sum(_count(shape) for shape in [*inputs, *state])
-        entering = max(least, input_elements // max(1, elements))
-        terms = max(1, longest, min(entering, int(self.describe["terms"])))
+        entering = input_elements // max(1, elements)
+        terms = max(least, longest, min(entering, int(self.describe["terms"])))
         return min(terms, APART if self.pointwise else MOST_TERMS)
 
     @property

@@ -74,10 +74,11 @@ class HostSlots(Slots):
             {key: number for number, key in enumerate(each)} for each in (files, layouts)
         )
         where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
+        copies = worker.private_copies(*files.values())
         start = time.perf_counter_ns()
         worker.send(
             "burst",
-            worker.private_copies(*files.values()),
+            copies,
             key=key,
             layouts=[*layouts.values()],
             sets=where,

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from ...assembly import Inside
 from ...wire import frames, memory_files
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from .answers import read_inside
+from .answers import read_file, read_inside
 from .reaper import Reaper
 from .worker import Worker
 
-_LISTING_BYTES = 32 << 20
+LISTING_BYTES = 32 << 20
 _SECONDS = 60.0  # for the disassembler and the estimator, which have limits of their own
 
 
@@ -30,7 +30,7 @@ class Analyses:
         """Let a process analyse the library that it has compiled, and end it afterwards. An earlier
         analysis is waited for."""
         self.found()
-        listing = memory_files.create("listing", _LISTING_BYTES, fixed=False)
+        listing = memory_files.create("listing", LISTING_BYTES, fixed=False)
         self._running = identity, worker, listing
         try:
             worker.send("inspect", [listing])
@@ -43,9 +43,7 @@ class Analyses:
             identity, worker, listing = self._running
             try:
                 size = worker.wait(frames.OK, _SECONDS).values[0]
-                if not 0 <= size <= _LISTING_BYTES:
-                    raise Interfered(f"it reported a file of {size} bytes")
-                text = os.pread(listing, size, 0).decode(errors="replace")
+                text = read_file(listing, size, LISTING_BYTES).decode(errors="replace")
                 self._found[identity] = read_inside(text)
                 self.close()
             except (

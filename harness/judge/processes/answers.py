@@ -4,6 +4,7 @@ never an error of the judge."""
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import Any
 
@@ -49,6 +50,14 @@ def parse(text: str | bytes) -> Any:
         if not level:
             return value
     raise Interfered(f"its answer is nested more than {DEEPEST} levels deep")
+
+
+def read_file(fd: int, size: int, most: int) -> bytes:
+    """Return what a process has written to a file, by its own account so many bytes. Raises
+    Interfered."""
+    if not 0 <= size <= most:
+        raise Interfered(f"it reported a file of {size} bytes")
+    return os.pread(fd, size, 0)
 
 
 def check_range(figures: tuple[int, ...]) -> None:

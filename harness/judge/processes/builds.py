@@ -28,14 +28,14 @@ from ...sandbox.confine import Confinement
 from ...types import CodecError, from_json
 from ...wire import frames, memory_files
 from ..errors import CancelToken, Interfered, OrderEnds, WorkerDied, WorkerFailed, WorkerTimeout
-from .analyses import Analyses
-from .answers import printable
+from .analyses import LISTING_BYTES, Analyses
+from .answers import printable, read_file
 from .compilers import COMPILERS, BuildFailed, Product
 from .fork_server_process import ForkServer
 from .reaper import Reaper
 from .worker import BuildHandler
 
-_LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
+_LIBRARY_BYTES = 64 << 20
 MOST_ORDERS = 100  # orders of one process
 # bytes of all answers to one process together: each answer is a memory file of its own, which a
 # process can hold where its watcher does not count it (mapped and never read)
@@ -282,25 +282,23 @@ class BuildService:
         analysing = False
         worker = self._server.worker("compiler", self._rules, self._scratch)
         worker.cancel = self._cancel
-        text, library, listing = (
+        compiler = self._compilers[order.language]
+        fds = [
             memory_files.from_bytes("source", order.source.encode()),
             memory_files.create("library", _LIBRARY_BYTES, fixed=False),
-            memory_files.create("listing", _LISTING_BYTES, fixed=False),
-        )
+        ]
+        if not compiler.on_host:
+            fds.append(memory_files.create("listing", LISTING_BYTES, fixed=False))
         try:
-            compiler = self._compilers[order.language]
-            result = compiler.compile(worker, [text, library, listing], order, self._seconds)
+            result = compiler.compile(worker, fds, order, self._seconds)
             if result.returncode != 0:
                 raise BuildFailed(printable(result.log), timed_out=result.timeout)
-            product = compiler.product(
-                os.pread(listing, _within(result.listing, _LISTING_BYTES), 0).decode(
-                    errors="replace"
-                )
-            )
-            path.write_bytes(os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0))
+            listing = b"".join(read_file(fd, result.listing, LISTING_BYTES) for fd in fds[2:])
+            product = compiler.product(listing.decode(errors="replace"))
+            path.write_bytes(read_file(fds[1], result.bytes, _LIBRARY_BYTES))
             if compiler.on_host:
-                analysing = True
                 self._analyses.begin(digest, worker)
+                analysing = True
             return product
         except WorkerTimeout as error:
             raise BuildFailed(
@@ -316,15 +314,8 @@ class BuildService:
         finally:
             if not analysing:
                 self._reaper.add(worker)
-            for fd in (text, library, listing):
+            for fd in fds:
                 os.close(fd)
-
-
-def _within(size: int, most: int) -> int:
-    """Check a size that the compiler's process reported. Raises Interfered."""
-    if not 0 <= size <= most:
-        raise Interfered(f"it reported a file of {size} bytes")
-    return size
 
 
 def _fit_packet(text: str) -> str:

@@ -50,7 +50,8 @@ class Compiler(ABC):
     def compile(
         self, worker: Worker, fds: list[int], order: native.BuildOrder, seconds: float
     ) -> CompileResult:
-        """Let a confined process compile an order. fds: of the text, the binary and the listing.
+        """Let a confined process compile an order. fds: of the text, the binary and, unless its
+        results run on the host, the listing.
         Raises BuildFailed where there is no compiler."""
 
     @abstractmethod

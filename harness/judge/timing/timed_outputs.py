@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...wire import dtypes
 from ..correctness import oracle, quick_verdicts, tolerance
-from ..correctness.distance import all_finite, same_bits
+from ..correctness.distance import all_finite, dtype_name, same_bits
 from ..exchange import output_changes
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half, InputSet
@@ -20,6 +21,10 @@ CHANGED = (
     "outputs changed while they were still held: one buffer, or a few in rotation, for several "
     "calls. Return separate memory from every call; it may be reused once nothing refers to it"
 )
+# Where inputs enlarge roundings so many times (a batch norm of columns that hardly vary), those of
+# one column decide, and the framework may happen to round it well: of 40 searches with a plain copy
+# 3 called it wrong, by up to 1.2 times the limit where that was looked at
+ENLARGED, BY_CHANCE = 8.0, 8.0
 PENDING_BYTES = 32 << 20  # the most timed outputs that wait to be verified
 
 
@@ -107,7 +112,13 @@ def verify_outputs(
                         input_set = group.sets[call]
                         again = drawer.draw_again(pool, half.state, input_set)
                         if again is not None and _is_right_there(
-                            number, timed[call], expected[call], again, limits, other
+                            number,
+                            timed[call],
+                            expected[call],
+                            again,
+                            limits,
+                            other,
+                            pool.reductions[number],
                         ):
                             continue
                     _raise_if_wrong(case, finding, timed[call], changed=changed)
@@ -121,16 +132,20 @@ def _is_right_there(
     again: InputSet,
     limits: tolerance.Allowance,
     other: torch.Tensor | None,
+    reduction: int,
 ) -> bool:
     """Whether an output is right by what the framework itself is off by on exactly these inputs.
     Nothing is asked of elements in which it overflows and the reference does not. limits: for its
-    faint elements. other: of integers, what else is right."""
+    faint elements. other: of integers, what else is right. reduction: K of the output."""
     exact = replace(
         tolerance.for_timed_call(again.allowances[number], expected, tolerance.TypicalSize()),
         faint=limits.faint,
         decades=limits.decades,
     )
     framework = again.framework[number]
+    base = tolerance.floor(dtype_name(output), reduction) if dtypes.rounds(output.dtype) else 0.0
+    if exact.rule == "rounding" and exact.framework_error > ENLARGED * base:
+        exact = tolerance.widen(exact, BY_CHANCE)
     # eight bits have no infinity
     if framework.element_size() > 1 and not all_finite(framework):
         lost = ~framework.isfinite() & expected.to(framework.device).isfinite()

@@ -64,9 +64,9 @@ FORESEEN = (
 )
 SLIGHT = (
     "all timed calls of the reference together change {names}, or more than a quarter of what they "
-    "change there, by hardly more than the tolerance of what they leave (or than by one factor, "
-    "which needs no inputs). A kernel that leaves the update out may pass, so no speed-up can be "
-    "certified for this task; whoever trusts the author can time it with the update left out of "
+    "change there, by hardly more than the tolerance of what they leave (or apart from one "
+    "factor, which may be known). A kernel that leaves the update out may pass, so no speed-up can "
+    "be certified for this task; whoever trusts the author can time it with the update left out of "
     "the reference"
 )
 UNSURE = (
@@ -366,19 +366,19 @@ def is_slight(before: torch.Tensor, left: LeftValue) -> bool:
 
 def _faded(before: torch.Tensor, expected: torch.Tensor) -> list[torch.Tensor]:
     """Return what was there before, times the factor that brings it nearest to what is expected: as
-    a whole, and row by row; nothing for few elements, which are near it in any case."""
+    a whole, by rows and by columns; nothing for few elements, which are near it in any case."""
     import torch
 
     old, exact = real(before).double(), real(expected).double()
     if not (old.numel() and all_finite(old) and all_finite(exact)):
         return []
-    found = []
     old = old / old.abs().amax().clamp(min=1e-300)  # squares shall not vanish
-    row = [-2, -1] if before.is_complex() else [-1]
-    for axes in (list(range(old.dim())), row):
-        if old.dim() >= len(axes) and math.prod(old.shape[axis] for axis in axes) >= MANY:
-            squares = old.square().sum(axes, keepdim=True).clamp(min=1e-300)
-            nearest = (old * exact).sum(axes, keepdim=True) / squares * old
+    axes, found = list(range(old.dim())), list[torch.Tensor]()
+    parts = axes[before.dim() :]  # of complex numbers
+    for line in (axes, *([axis, *parts] for axis in axes[: before.dim()][-2:])):
+        if math.prod(old.shape[axis] for axis in line) >= MANY:
+            squares = old.square().sum(line, keepdim=True).clamp(min=1e-300)
+            nearest = (old * exact).sum(line, keepdim=True) / squares * old
             numbers = torch.view_as_complex(nearest) if before.is_complex() else nearest
             found.append(numbers.to(before.dtype))
     return found
