@@ -146,9 +146,10 @@ class CandidateHost(host.Host):
         self._instances.pop(key, None)
         super().on_drop(fds, key)
 
-    def on_state(self, fds: list[int], key: str, layout: Layout) -> None:
-        """Copy the reference's parameters into the model."""
-        modules.copy_state(self.prepared[key].state(), list(buffers.read(fds[0], layout)))
+    def on_state(self, fds: list[int], key: str, layout: Layout, partly: bool = False) -> None:
+        """Copy the reference's parameters into the model. partly: only those that differ."""
+        values = list(buffers.read(fds[0], layout))
+        modules.copy_state(self.prepared[key].state(), values, partly=partly)
 
     def on_state_places(self, fds: list[int], key: str, names: list[str]) -> list[int]:
         """Return the addresses of these parameters and buffers, 0 for one that is not contiguous or

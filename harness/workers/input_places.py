@@ -12,53 +12,58 @@ from ..wire.layouts import span
 from ..wire.nesting import replace_tensors, tensors_of
 
 Call = Callable[[Any], list[Any]]
-MOST_TRIES, SMALL = 32, 1 << 20  # bytes
 
 
 def reuse(call: Call) -> Call:
-    """Return a call that copies its inputs: of three in a row, the first two into new tensors, the
-    second after those of the first are gone, and the third into the tensors of the second."""
+    """Return a call that copies its inputs: of three in a row, the first into new tensors, the
+    second into others in the places of these, unless somebody holds them, and the third into the
+    tensors of the second."""
     memory: list[Any] = []
     tensors: list[Any] = []
-    addresses: list[int] = []  # of those that are gone
+    uses: list[int] = []  # of the memory, by this function alone
     number = itertools.count()
 
     def renewed(inputs: Any) -> list[Any]:
         originals = tensors_of(inputs)
         values = [flat(tensor) for tensor in originals]
-        kept = next(number) % 3 == 1
-        if tensors:
+        turn = next(number) % 3
+        if turn == 2:
             for place, value in zip(memory, values, strict=True):
                 place.copy_(value)
         else:
-            memory.extend(
-                _clone_at(value, address)
-                for value, address in itertools.zip_longest(values, addresses)
+            free = bool(memory) and uses == [_uses(place) for place in memory]
+            memory[:] = (
+                [_anew(*pair) for pair in zip(memory, values, strict=True)]
+                if free
+                else [value.clone() for value in values]
             )
+            uses[:] = [_uses(place) for place in memory]
             for place, like in zip(memory, originals, strict=True):
                 tensors.append(place.as_strided(like.shape, like.stride()))
         # copied: an output may lie in an input, which the next call changes
         outputs = [output.detach().clone() for output in call(replace_tensors(inputs, tensors))]
-        addresses[:] = [place.data_ptr() for place in memory]
-        while tensors and not kept:
-            tensors.pop()  # the last first: what is freed last is allocated first
-        while memory and not kept:
-            memory.pop()
+        if turn != 1:
+            tensors.clear()
+        if turn == 2:
+            memory.clear()
         return outputs
 
     return renewed
 
 
-def _clone_at(value: Any, address: int | None) -> Any:
-    """Return a copy, at this address if it is free and found within a few tries."""
-    others: list[Any] = []
-    tries = MOST_TRIES if address and value.nbytes < SMALL else 1
-    for _ in range(tries):
-        copy = value.clone()
-        if copy.data_ptr() == address:
-            break
-        others.append(copy)
-    return copy
+def _anew(place: Any, value: Any) -> Any:
+    """Write a value to the memory of a tensor. Returns another tensor there, which was never
+    written."""
+    place.data.copy_(value)
+    return place.data  # has a version of its own
+
+
+def _uses(tensor: Any) -> int:
+    """Return by how many tensors its memory is held, and by this function."""
+    import torch
+
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    return int(count(tensor.untyped_storage()._cdata)) if count else 0
 
 
 def flat(tensor: Any) -> Any:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..wire import dtypes
+
 
 class LoadError(Exception):
     """An error of the loaded text. kind: from error_report.ERROR_KINDS (`no_entry_point`,
@@ -149,13 +151,20 @@ def match_state(reference: dict[str, tuple[list[int], str]], model: Any) -> dict
     )
 
 
-def copy_state(targets: dict[str, Any], values: list[Any]) -> None:
-    """Copy the reference's values into the model's own tensors, in place, as an optimizer would."""
+def copy_state(targets: dict[str, Any], values: list[Any], *, partly: bool = False) -> None:
+    """Copy the reference's values into the model's own tensors, in place, as an optimizer would.
+    partly: only those that differ, as one of some of the parameters would."""
     import torch
 
     with torch.no_grad():
         for target, value in zip(targets.values(), values, strict=True):
-            target.copy_(value)
+            if not (partly and _has_values(target, value)):
+                target.copy_(value)
+
+
+def _has_values(target: Any, value: Any) -> bool:
+    there, given = dtypes.comparable(target), dtypes.comparable(value.to(target.device))
+    return bool((there == given).all())
 
 
 def _describe(tensor: Any) -> tuple[list[int], str]:

@@ -8,6 +8,7 @@ parameters hide is right with the initial ones only.
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Container
 from typing import Any, Literal
@@ -15,22 +16,50 @@ from typing import Any, Literal
 from .family_values import FLOATING
 from .value_order import is_ordered, mix, sort_like, sorted_axes, unique_axes
 
-Kind = Literal["changed", "grown", "partly grown", "uneven", "raised", "moved"]
-"""changed: each value changes by about a quarter. grown: also, small constant tensors become of
-order 1, and the others grow two to eight times. partly grown: this happens to a third of the
-tensors. uneven, raised, moved: changed, and then as inputs of these families; of uneven and raised
-ones not the vectors beside matrices, since a large factor on a result hides what the matrices
-change, and nobody saves time with a sample of a vector."""
-KINDS: tuple[Kind, ...] = ("changed", "grown", "partly grown", "uneven", "raised", "moved")
+Kind = Literal[
+    "changed",
+    "grown",
+    "partly grown",
+    "uneven",
+    "raised",
+    "moved",
+    "middle changed",
+    "some changed",
+]
+"""changed: each value changes by about a quarter. middle changed: so does the middle half of each
+tensor. some changed: so do all values of some tensors, and the middle halves of the others. grown:
+also, small constant tensors become of order 1, and the others grow two to eight times. partly
+grown: this happens to a third of the tensors. uneven, raised, moved: changed, and then as inputs of
+these families; of uneven and raised ones not the vectors beside matrices, since a large factor on a
+result hides what the matrices change, and nobody saves time with a sample of a vector."""
+KINDS: tuple[Kind, ...] = (
+    "changed", "grown", "partly grown", "uneven", "raised", "moved", "middle changed",
+    "some changed",
+)  # fmt: skip
+# in order, with the same new values, so that each changes what the one before has left
+CHANGES: tuple[Kind, ...] = ("middle changed", "some changed", "changed")
 SHARES: dict[Kind, float] = {"grown": 1.0, "partly grown": 1 / 3}
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
 SQUARES = ("var", "sq")  # in names of what averages squares: a root of it is taken
+FEW = 4  # elements that change together
 SMALL = 0.1  # a constant tensor below this counts as switched off
 
 
 def draw(kind: Kind) -> int:
     """Draw the seed, above 0, of an unpredictable state."""
     return (secrets.randbits(40) + 1) * len(KINDS) + KINDS.index(kind)
+
+
+def draw_changes() -> list[int]:
+    """Draw the seeds of one state of each kind in CHANGES: who looks at a part of the parameters
+    for changes meets one in which there are none."""
+    first = draw(KINDS[0])
+    return [first + KINDS.index(kind) for kind in CHANGES]
+
+
+def kind_of(seed: int) -> Kind:
+    """Return the kind of a state that was drawn."""
+    return KINDS[seed % len(KINDS)]
 
 
 def masks(before: dict[str, Any], model: Any) -> frozenset[str]:
@@ -66,7 +95,9 @@ def values(
     table."""
     import torch
 
-    kind = KINDS[seed % len(KINDS)]
+    kind, seed = kind_of(seed), seed // len(KINDS) * len(KINDS)
+    free = [name for name in before if name not in kept]
+    whole = {"middle changed": [], "some changed": _some(free, seed)}.get(kind, free)
     share = SHARES.get(kind, 0.0)
     state = []
     has_matrices = any(
@@ -85,12 +116,32 @@ def values(
         other = _new_value(name, value.to(generator_device), generator, each, grows=grows).to(
             value.device
         )
+        if name not in whole:
+            other = _in_the_middle(value, other)
         if other.stride() != value.stride():  # old and new values have one layout in files
             other = torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
             ).copy_(other)
         state.append(other)
     return state
+
+
+def _some(names: list[str], seed: int) -> list[str]:
+    """Return some of these names, but not all of several."""
+    chance = random.Random(seed)
+    return chance.sample(names, chance.randint(1, len(names) - 1)) if len(names) > 1 else names
+
+
+def _in_the_middle(value: Any, other: Any) -> Any:
+    """Return a value that is another one in its middle half, from a quarter of its elements on.
+    Integers, sorted values and a few elements stay, since they may mean something together."""
+    numbers = value.is_floating_point() or value.is_complex()
+    if value.numel() < FEW or not numbers or sorted_axes(value):
+        return value
+    mixed, count = value.contiguous().clone(), value.numel()
+    middle = slice(count // 4, count - count // 4)
+    mixed.view(-1)[middle] = other.contiguous().view(-1)[middle]
+    return mixed
 
 
 def _new_value(name: str, value: Any, generator: Any, kind: Kind, *, grows: bool) -> Any:

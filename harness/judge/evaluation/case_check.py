@@ -118,10 +118,13 @@ class CaseCheck:
         most_s = SEARCH_REPEATING_SECONDS if searching else REPEATING_SECONDS
         at_once = self._most_repeated(most_s)
         first = self.pool.checking[0]
-        changed = next((each for each in self.pool.checking if each[0]), None)
+        changed = self.pool.changed or first
         doing = "repeated on all threads"
         with self.all_threads(doing):
-            for (state, input_set), most in ((first, REPEATED_CALLS), (changed or first, 1)):
+            for (state, input_set), most in (
+                (first, REPEATED_CALLS),
+                (changed, 1),
+            ):
                 self.guard(doing, partial(set_state, self.worker, self.pool, state))
                 earlier: dict[int, Any] = {}
                 began = time.monotonic()

@@ -161,7 +161,7 @@ def check_manners(check: CaseCheck) -> None:
     order = list(range(len(sets)))
     if check.context.place.mode == "execute":
         manner = _call_in_a_thread(check, sets, order)
-        if (changed := _first_changed(check.pool)) is not None:
+        if (changed := check.pool.changed) is not None:
             state, input_set = changed
             doing = "called in another thread than before, with other parameters"
             check.guard(doing, partial(set_state, check.worker, check.pool, state))
@@ -214,7 +214,7 @@ def check_two_instances(check: CaseCheck) -> None:
     let each replace the other one, in its place if possible (see workers.object_places). This
     reveals state kept outside an instance. Raises Failure."""
     pool, worker = check.pool, check.worker
-    changed = _first_changed(pool)
+    changed = pool.changed
     if changed is None or pool.state_bytes > MOST_STATE_BYTES:
         return
     doing = "two instances"
@@ -240,11 +240,6 @@ def check_two_instances(check: CaseCheck) -> None:
             check.guard(f"{doing}, construction", partial(build, (key, state, input_set)))
             check.call_once(input_set, "an instance in the place of one that is gone", key=key)
     check.drop(key)
-
-
-def _first_changed(pool: CasePool) -> tuple[int, InputSet] | None:
-    """Return a state of the parameters in which they are others, with plain inputs."""
-    return next(((s, each) for s, each in pool.checking if s and each.family == "dense"), None)
 
 
 def _check_evaluation(check: CaseCheck, pairs: Sequence[tuple[str, int, InputSet]]) -> None:

@@ -18,7 +18,7 @@ from ...wire import dtypes, memory_files
 from ...wire.layouts import Layout, first_items
 from ...workers import families, operators, rounding, sampled_results
 from ...workers.live_task import WITHOUT_GRADIENTS
-from ...workers.parameter_states import Kind
+from ...workers.parameter_states import Kind, kind_of
 from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet, LeftValue
 
@@ -124,6 +124,14 @@ class CasePool:
             steady=self.steady[:count],
             apart_growths=self.apart_growths[:count],
         )
+
+    @property
+    def changed(self) -> tuple[int, InputSet] | None:
+        """A state in which all parameters are others, with a checking set of plain inputs."""
+        for state, input_set in self.checking:
+            if state and kind_of(state) == "changed" and input_set.family == "dense":
+                return state, input_set
+        return None
 
     def next_kind(self) -> Kind:
         """Return the kind of state of the parameters for the next pair of processes: each usable

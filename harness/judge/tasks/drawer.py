@@ -3,6 +3,7 @@ a state of the parameters."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 # the largest case whose graph is traced: intermediate results need several times as much
 GRAPH_BYTES = 1 << 28
+MORE_DRAWS = 8  # of a family, where a timed output exceeds its limits
 SETS_SHARE = 0.4  # share of a device's free memory for checking sets; workers need some too
 
 
@@ -159,12 +161,13 @@ class Drawer:
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))
         if pool.describe["state"]:
-            changed = parameter_states.draw("changed")
-            self.set_state(pool, changed)
-            input_set = self._checking_set(pool, "dense")
-            if input_set is not None:
-                pool.checking.append((changed, input_set))
-                note_products(pool, input_set, input_set.allowances)
+            changes = parameter_states.draw_changes()
+            for state in changes if self.spare_families(pool) != 0 else changes[-1:]:
+                self.set_state(pool, state)
+                input_set = self._checking_set(pool, "dense")
+                if input_set is not None:
+                    pool.checking.append((state, input_set))
+                    note_products(pool, input_set, input_set.allowances)
             self._draw_state(pool, GROWN, ("grown", "partly grown", "partly grown"))
             self._draw_state(pool, STATE_FAMILIES["uneven"], ("uneven",))
             self._draw_state(pool, STATE_FAMILIES["raised"], ("raised",))
@@ -336,6 +339,22 @@ class Drawer:
             return None
         again.allowances = set_allowances(pool, again)
         return again
+
+    def more_allowances(
+        self, pool: CasePool, state: int, family: str
+    ) -> list[list[tolerance.Allowance]]:
+        """Return the allowances of each output for more sets of a family, in a state of the
+        parameters; for fewer if the reference refuses one."""
+        before, found = pool.states.current, list[list[tolerance.Allowance]]()
+        try:
+            self.set_state(pool, state)
+            with contextlib.suppress(WorkerFailed):
+                for _ in range(MORE_DRAWS if pool.input_bytes <= LARGE_BYTES else 1):
+                    found += [set_allowances(pool, self._maker.make_set(pool, family))]
+        finally:
+            if before is not None:
+                self.set_state(pool, before)
+        return found
 
     def draw_example(self, pool: CasePool, family: str) -> InputSet:
         """Draw a set like a checking one whose values may be shown: it is not used for judging and
