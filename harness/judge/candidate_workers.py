@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from ..sandbox.confine import Confinement
 from ..types import Case
 from ..wire import frames, memory_files
-from ..workers import parameter_states
 from .device import host_memory
 from .errors import Interfered
 from .exchange import bursts
@@ -257,7 +256,8 @@ def construct(
 
 def set_state(worker: Worker, pool: CasePool, seed: int, key: str = "") -> None:
     """Give a candidate's model the reference's parameters in the state with this seed. In those
-    of `parameter_states.draw_changes` only tensors that change are written."""
+    of `parameter_states.draw_changes` only tensors that differ are written, if they are not
+    large."""
     if pool.describe["state"]:
         layout = pool.describe["state_layout"]
         worker.ask(
@@ -266,7 +266,7 @@ def set_state(worker: Worker, pool: CasePool, seed: int, key: str = "") -> None:
             seconds=LOAD_SECONDS,
             key=key or pool.name,
             layout=layout,
-            partly=bool(seed) and parameter_states.kind_of(seed) in parameter_states.CHANGES,
+            partly=pool.changes_in_parts(seed),
         )
 
 

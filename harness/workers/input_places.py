@@ -31,7 +31,7 @@ def reuse(call: Call) -> Call:
             for place, value in zip(memory, values, strict=True):
                 place.copy_(value)
         else:
-            free = bool(memory) and uses == [_uses(place) for place in memory]
+            free = bool(memory) and all(uses) and uses == [_uses(place) for place in memory]
             memory[:] = (
                 [_anew(*pair) for pair in zip(memory, values, strict=True)]
                 if free
@@ -59,7 +59,7 @@ def _anew(place: Any, value: Any) -> Any:
 
 
 def _uses(tensor: Any) -> int:
-    """Return by how many tensors its memory is held, and by this function."""
+    """Return by how many tensors its memory is held, and by this function; 0 if unknown."""
     import torch
 
     count = getattr(torch._C, "_storage_Use_Count", None)

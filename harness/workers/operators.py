@@ -22,9 +22,11 @@ _FREE_NAMES = """
     unsafe_split unsafe_split_with_sizes view_as
 """
 _FREE = frozenset(_FREE_NAMES.split())
-_FILLING = frozenset(
-    ["zeros", "zeros_like", "new_zeros", "full", "full_like", "new_full", "ones", "ones_like"]
-)
+_FILLING_NAMES = """
+    zeros zeros_like new_zeros full full_like new_full ones ones_like new_ones zero_ fill_ bincount
+    histc one_hot scatter scatter_add scatter_reduce index_add index_put
+"""
+_FILLING = frozenset(_FILLING_NAMES.split())
 
 _PLAIN = ("aten", "prims")  # namespaces of the framework's plain operators
 
@@ -131,7 +133,7 @@ class Recorder:
         self.looks = False
         # how many terms can enter one element of a result, in all operators in sequence
         self.terms = 0
-        # bytes of memory of its own: the most of one operator, and of all that fill with a constant
+        # bytes of new memory: the most of one operator, and those of all that fill memory
         self.largest_bytes = self.filled_bytes = 0
 
     def __enter__(self) -> Recorder:
@@ -156,7 +158,9 @@ class Recorder:
                 recorder.terms += _terms(name, args, result)
                 own_bytes = _own_bytes(args, result)
                 recorder.largest_bytes = max(recorder.largest_bytes, own_bytes)
-                recorder.filled_bytes += own_bytes if name.split(".")[1] in _FILLING else 0
+                kind = name.split(".")[1]
+                if kind in _FILLING:
+                    recorder.filled_bytes += own_bytes or result.nbytes  # in place
                 recorder.pointwise &= is_free(name) or Tag.pointwise in tags
                 recorder.looks |= name in _LOOKING or Tag.data_dependent_output in tags
                 for item in result if isinstance(result, (list, tuple)) else (result,):
@@ -180,12 +184,12 @@ class Recorder:
 
 def _own_bytes(args: Any, result: Any) -> int:
     """Return the bytes of the results that lie in no argument's memory."""
-    given = {t.untyped_storage().data_ptr() for t in args if _is_strided(t)}
+    given = {t.untyped_storage()._cdata for t in args if _is_strided(t)}
     results = result if isinstance(result, (list, tuple)) else [result]
     return sum(
         each.untyped_storage().nbytes()
         for each in results
-        if _is_strided(each) and each.untyped_storage().data_ptr() not in given
+        if _is_strided(each) and each.untyped_storage()._cdata not in given
     )
 
 

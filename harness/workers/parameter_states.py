@@ -23,21 +23,22 @@ Kind = Literal[
     "uneven",
     "raised",
     "moved",
-    "middle changed",
+    "block changed",
     "some changed",
 ]
-"""changed: each value changes by about a quarter. middle changed: so does the middle half of each
-tensor. some changed: so do all values of some tensors, and the middle halves of the others. grown:
-also, small constant tensors become of order 1, and the others grow two to eight times. partly
-grown: this happens to a third of the tensors. uneven, raised, moved: changed, and then as inputs of
-these families; of uneven and raised ones not the vectors beside matrices, since a large factor on a
-result hides what the matrices change, and nobody saves time with a sample of a vector."""
+"""changed: each value changes by about a quarter. block changed: so does a block of a quarter to
+half of each tensor's elements. some changed: so do all values of some tensors, and such blocks of
+the others. grown: also, small constant tensors become of order 1, and the others grow two to eight
+times. partly grown: this happens to a third of the tensors. uneven, raised, moved: changed, and
+then as inputs of these families; of uneven and raised ones not the vectors beside matrices, since a
+large factor on a result hides what the matrices change, and nobody saves time with a sample of a
+vector."""
 KINDS: tuple[Kind, ...] = (
-    "changed", "grown", "partly grown", "uneven", "raised", "moved", "middle changed",
+    "changed", "grown", "partly grown", "uneven", "raised", "moved", "block changed",
     "some changed",
 )  # fmt: skip
 # in order, with the same new values, so that each changes what the one before has left
-CHANGES: tuple[Kind, ...] = ("middle changed", "some changed", "changed")
+CHANGES: tuple[Kind, ...] = ("block changed", "some changed", "changed")
 SHARES: dict[Kind, float] = {"grown": 1.0, "partly grown": 1 / 3}
 LEAST_FACTOR, MOST_FACTOR = 2.0, 8.0
 SQUARES = ("var", "sq")  # in names of what averages squares: a root of it is taken
@@ -51,8 +52,8 @@ def draw(kind: Kind) -> int:
 
 
 def draw_changes() -> list[int]:
-    """Draw the seeds of one state of each kind in CHANGES: who looks at a part of the parameters
-    for changes meets one in which there are none."""
+    """Draw the seeds of one state of each kind in CHANGES: who looks at one parameter, or at
+    neighbouring elements, for changes is likely to meet one in which there are none."""
     first = draw(KINDS[0])
     return [first + KINDS.index(kind) for kind in CHANGES]
 
@@ -97,7 +98,7 @@ def values(
 
     kind, seed = kind_of(seed), seed // len(KINDS) * len(KINDS)
     free = [name for name in before if name not in kept]
-    whole = {"middle changed": [], "some changed": _some(free, seed)}.get(kind, free)
+    whole = {"block changed": [], "some changed": _some(free, seed)}.get(kind, free)
     share = SHARES.get(kind, 0.0)
     state = []
     has_matrices = any(
@@ -117,7 +118,7 @@ def values(
             value.device
         )
         if name not in whole:
-            other = _in_the_middle(value, other)
+            other = _in_a_block(value, other, seed + number)
         if other.stride() != value.stride():  # old and new values have one layout in files
             other = torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
@@ -132,15 +133,19 @@ def _some(names: list[str], seed: int) -> list[str]:
     return chance.sample(names, chance.randint(1, len(names) - 1)) if len(names) > 1 else names
 
 
-def _in_the_middle(value: Any, other: Any) -> Any:
-    """Return a value that is another one in its middle half, from a quarter of its elements on.
-    Integers, sorted values and a few elements stay, since they may mean something together."""
-    numbers = value.is_floating_point() or value.is_complex()
-    if value.numel() < FEW or not numbers or sorted_axes(value):
+def _in_a_block(value: Any, other: Any, seed: int) -> Any:
+    """Return a value that is another one in a random block of neighbouring elements. Integers,
+    sorted values and a few elements stay, since they may mean something together."""
+    count = value.numel()
+    if count < FEW or not (value.is_complex() or value.is_floating_point()):
         return value
-    mixed, count = value.contiguous().clone(), value.numel()
-    middle = slice(count // 4, count - count // 4)
-    mixed.view(-1)[middle] = other.contiguous().view(-1)[middle]
+    if not value.is_complex() and sorted_axes(value):
+        return value
+    chance = random.Random(seed)
+    size = chance.randint(-(-count // 4), count // 2)
+    start = chance.randint(0, count - size)
+    mixed = value.contiguous().clone()
+    mixed.view(-1)[start : start + size] = other.contiguous().view(-1)[start : start + size]
     return mixed
 
 

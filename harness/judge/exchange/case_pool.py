@@ -18,7 +18,7 @@ from ...wire import dtypes, memory_files
 from ...wire.layouts import Layout, first_items
 from ...workers import families, operators, rounding, sampled_results
 from ...workers.live_task import WITHOUT_GRADIENTS
-from ...workers.parameter_states import Kind, kind_of
+from ...workers.parameter_states import CHANGES, Kind, kind_of
 from ..correctness import tolerance
 from .input_sets import Group, Half, InputSet, LeftValue
 
@@ -31,6 +31,7 @@ NOTICED, NOTICED_LATER = 1.5, 4.0
 # be read in 16 bits: products in bfloat16 were 2.4 % off in a step of Muon, and passed.
 READ_IN_FULL = 64.0
 COMBINED = 2  # elements of one input for each of an output, from which the output combines some
+PARTS_BYTES = 16 << 20  # the most parameters and buffers of a case that change in parts
 REPLACED_BYTES = 1 << 30  # the most inputs of a case of which another draw is compared
 
 
@@ -57,6 +58,10 @@ class CasePool:
     foreseen: set[str] | None = None
     # whether the reference works with other values of those, see Updates.other_values
     takes_other_values: bool | None = None
+    # by state and family, see Drawer.more_allowances
+    more_allowances: dict[tuple[int, str], list[list[tolerance.Allowance]]] = field(
+        default_factory=dict
+    )
     # by state, whether its results are the same in evaluation mode
     ignores_modes: dict[int, bool] = field(default_factory=dict)
     # a case with gradients where none are recorded, with checking sets of its own
@@ -124,6 +129,10 @@ class CasePool:
             steady=self.steady[:count],
             apart_growths=self.apart_growths[:count],
         )
+
+    def changes_in_parts(self, state: int) -> bool:
+        """Whether only the parameters that differ are written in this state: not large ones."""
+        return bool(state) and kind_of(state) in CHANGES and self.state_bytes <= PARTS_BYTES
 
     @property
     def changed(self) -> tuple[int, InputSet] | None:

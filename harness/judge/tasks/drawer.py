@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
 # the largest case whose graph is traced: intermediate results need several times as much
 GRAPH_BYTES = 1 << 28
-MORE_DRAWS = 8  # of a family, where a timed output exceeds its limits
+# of a family, where a timed output exceeds its limits, if the reference takes no longer for them
+MORE_DRAWS, MORE_SECONDS = 8, 1.0
 SETS_SHARE = 0.4  # share of a device's free memory for checking sets; workers need some too
 
 
@@ -114,7 +115,7 @@ class Drawer:
 
     def draw_checking(self, pool: CasePool) -> None:
         """Draw the checking sets: two plain ones, one of each family that the task can handle, and
-        one after a parameter change."""
+        one in each state of changed parameters."""
         if pool.checking:
             return
         self.set_state(pool, 0)
@@ -161,8 +162,14 @@ class Drawer:
         if len(pool.checking) < 2 and (input_set := self._checking_set(pool, "dense")) is not None:
             pool.checking.append((0, input_set))
         if pool.describe["state"]:
-            changes = parameter_states.draw_changes()
-            for state in changes if self.spare_families(pool) != 0 else changes[-1:]:
+            *parts, changed = parameter_states.draw_changes()
+            if len(pool.describe["state"]) == 1:
+                del parts[1:]  # some of one are all
+            for state in (*parts, changed):
+                if state != changed and (
+                    not pool.changes_in_parts(state) or self.spare_families(pool) == 0
+                ):
+                    continue
                 self.set_state(pool, state)
                 input_set = self._checking_set(pool, "dense")
                 if input_set is not None:
@@ -345,15 +352,19 @@ class Drawer:
     ) -> list[list[tolerance.Allowance]]:
         """Return the allowances of each output for more sets of a family, in a state of the
         parameters; for fewer if the reference refuses one."""
+        if (state, family) in pool.more_allowances:
+            return pool.more_allowances[state, family]
         before, found = pool.states.current, list[list[tolerance.Allowance]]()
+        small = pool.input_bytes <= LARGE_BYTES and MORE_DRAWS * pool.call_s <= MORE_SECONDS
         try:
-            self.set_state(pool, state)
             with contextlib.suppress(WorkerFailed):
-                for _ in range(MORE_DRAWS if pool.input_bytes <= LARGE_BYTES else 1):
+                self.set_state(pool, state)
+                for _ in range(MORE_DRAWS if small else 1):
                     found += [set_allowances(pool, self._maker.make_set(pool, family))]
         finally:
             if before is not None:
                 self.set_state(pool, before)
+        pool.more_allowances[state, family] = found
         return found
 
     def draw_example(self, pool: CasePool, family: str) -> InputSet:

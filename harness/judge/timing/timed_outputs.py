@@ -23,7 +23,9 @@ CHANGED = (
     "outputs changed while they were still held: one buffer, or a few in rotation, for several "
     "calls. Return separate memory from every call; it may be reused once nothing refers to it"
 )
-IN_EACH_DRAW = 4.0  # times: a sum of 64 rows by one thread was 1.4 times as far off as its limit
+# Times: sums of 64 rows by one thread were up to 1.4 times as far off as their limit. And at most
+# so many times the limits, since one draw may be hopeless
+IN_EACH_DRAW, MOST_BY_DRAWS = 2.0, 16.0
 PENDING_BYTES = 32 << 20  # the most timed outputs that wait to be verified
 
 
@@ -130,10 +132,19 @@ def _by_more_draws(
 ) -> tolerance.Allowance:
     """Return limits by what the framework is off by in more draws. In high precision they are
     wider: it may add up with more threads, and so more exactly, in all of them."""
-    wider = functools.reduce(tolerance.envelope, others, limits)
     unit = dtypes.ROUNDOFF.get(dtype_name(output), 1.0)
     factor = IN_EACH_DRAW if others and unit <= dtypes.ROUNDOFF["float32"] else 1.0
-    return replace(tolerance.widen(wider, factor), faint=limits.faint, decades=limits.decades)
+    wider = tolerance.widen(functools.reduce(tolerance.envelope, others, limits), factor)
+    most = tolerance.widen(limits, MOST_BY_DRAWS)
+    return replace(
+        wider,
+        norm=min(wider.norm, most.norm),
+        row=min(wider.row, most.row),
+        element=min(wider.element, most.element),
+        least=min(wider.least, most.least),
+        faint=limits.faint,
+        decades=limits.decades,
+    )
 
 
 def _is_right_there(

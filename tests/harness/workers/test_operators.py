@@ -48,3 +48,26 @@ def test_what_stays_inside_is_not_and_tensors_are_left_as_they_were() -> None:
 )
 def test_only_the_frameworks_own_operators_are_free(name: str, free: bool) -> None:
     assert operators.is_free(name) == free
+
+
+TABLE = torch.randn(1 << 14)  # 64 KiB
+
+
+@pytest.mark.parametrize(
+    ("call", "largest", "filled"),
+    [
+        (lambda: torch.zeros(1 << 15).add_(1).view(2, -1).t(), 1 << 17, 1 << 17),
+        (lambda: [torch.zeros(1 << 14) for _ in range(3)], 1 << 16, 3 << 16),
+        (lambda: torch.empty(1 << 14).zero_(), 1 << 16, 1 << 16),
+        (lambda: torch.bincount(torch.arange(4), minlength=1 << 13), 1 << 16, 1 << 16),
+        (lambda: TABLE.view(128, 128).t()[:4].expand(2, 4, 128), 0, 0),
+        (lambda: TABLE[:16] * 2, 64, 0),
+    ],
+)
+def test_new_memory_counts_and_views_do_not(
+    call: Callable[[], Any], largest: int, filled: int
+) -> None:
+    with operators.Recorder() as recorder:
+        call()
+    for found, expected in ((recorder.largest_bytes, largest), (recorder.filled_bytes, filled)):
+        assert expected <= found <= expected + 64

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from harness.workers import parameter_states
-from harness.workers.parameter_states import KINDS, Kind
+from harness.workers.parameter_states import CHANGES, KINDS, Kind
 
 BEFORE = {
     "weight": 0.1 * torch.randn(64, 32, generator=torch.Generator().manual_seed(1)),
@@ -35,41 +35,43 @@ def found(kind: Kind) -> dict[str, torch.Tensor]:
     return dict(zip(BEFORE, values, strict=True))
 
 
-def test_three_states_change_first_the_middle_then_some_then_the_rest() -> None:
-    before = {name: torch.randn(64, 8) for name in "abc"}
-    met = set()
+def test_three_states_change_first_a_block_then_some_then_the_rest() -> None:
+    before = {name: torch.randn(64, 8) for name in "ab"}
+    before["c"] = torch.randn(64, 8, dtype=torch.complex64)
+    met, starts = set(), set()
     for _ in range(20):
         seeds = parameter_states.draw_changes()
         assert tuple(map(parameter_states.kind_of, seeds)) == parameter_states.CHANGES
-        middle, some, whole = (
+        block, some, whole = (
             dict(zip(before, parameter_states.values(before, seed, "cpu"), strict=True))
             for seed in seeds
         )
         for name, old in before.items():
-            rows = (middle[name] != old).all(dim=1)
-            assert torch.equal(rows, torch.arange(64).clamp(16, 47) == torch.arange(64))
-            assert torch.equal(middle[name][16:48], whole[name][16:48])
+            places = (block[name] != old).view(-1).nonzero().view(-1)
+            assert 128 <= len(places) <= 256
+            assert int(places[-1] - places[0]) == len(places) - 1
+            assert torch.equal(block[name].view(-1)[places], whole[name].view(-1)[places])
             assert bool((whole[name] != old).all())
+            starts.add(int(places[0]))
         changed = [name for name in before if torch.equal(some[name], whole[name])]
-        left = [name for name in before if torch.equal(some[name], middle[name])]
+        left = [name for name in before if torch.equal(some[name], block[name])]
         assert sorted([*changed, *left]) == sorted(before)
         assert changed
         assert left
         met.add(tuple(changed))
     assert len(met) > 2
+    assert len(starts) > 20
 
 
-PARTLY = ("middle changed", "some changed")
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in PARTLY])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_state_keeps_forms_and_what_must_stay(kind: Kind) -> None:
     for _ in range(20):
         for name, value in found(kind).items():
             before = BEFORE[name]
             assert (value.shape, value.dtype) == (before.shape, before.dtype)
             assert torch.equal(torch.isfinite(value), torch.isfinite(before))
-            assert (name == "table") == torch.equal(value, before) or name == "order"
+            same = torch.equal(value, before)
+            assert (name == "table") == same or name == "order" or kind in CHANGES[:2]
         values = found(kind)
         assert bool((values["levels"].diff() >= 0).all())
         assert values["running_var"].min() > 0

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from harness.judge.exchange import bills
-from harness.judge.exchange.worker_outputs import same
+from harness.judge.exchange.worker_outputs import are_dense, same
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
 from harness.wire import frames, memory_files
@@ -325,3 +325,12 @@ def test_every_output_is_compared() -> None:
     leaves = [{"offset": 0, "nbytes": 5}, {"offset": 64, "nbytes": 8}]
     assert not same(memoryview(one), memoryview(other), leaves)
     assert same(memoryview(one), memoryview(other), leaves[:1])
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1, 4), (4,), (), (2, 1)])
+def test_strides_of_contiguous_outputs_are_known(shape: tuple[int, ...]) -> None:
+    dense = torch.empty(shape)
+    assert are_dense(dense.stride(), shape)
+    turned = torch.empty(shape[::-1]).permute(tuple(range(len(shape)))[::-1])
+    assert are_dense(turned.stride(), shape) is turned.is_contiguous()
+    assert not are_dense(torch.empty(5, 7)[:, :4].stride(), (5, 4))
