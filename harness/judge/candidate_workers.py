@@ -254,10 +254,11 @@ def construct(
     )
 
 
-def set_state(worker: Worker, pool: CasePool, seed: int, key: str = "") -> None:
-    """Give a candidate's model the reference's parameters in the state with this seed. In those
-    of `parameter_states.draw_changes` only tensors that differ are written, if they are not
-    large."""
+def set_state(
+    worker: Worker, pool: CasePool, seed: int, key: str = "", *, partly: bool = False
+) -> None:
+    """Give a candidate's model the reference's parameters in the state with this seed. partly: in
+    those of `parameter_states.draw_changes` write only the tensors that differ."""
     if pool.describe["state"]:
         layout = pool.describe["state_layout"]
         worker.ask(
@@ -266,7 +267,7 @@ def set_state(worker: Worker, pool: CasePool, seed: int, key: str = "") -> None:
             seconds=LOAD_SECONDS,
             key=key or pool.name,
             layout=layout,
-            partly=pool.changes_in_parts(seed),
+            partly=partly and pool.changes_in_parts(seed),
         )
 
 

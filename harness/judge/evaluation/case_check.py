@@ -93,7 +93,8 @@ class CaseCheck:
         }
         longer = batches.longer([batch for its in by_state.values() for batch in its])
         for state, its_batches in by_state.items():
-            self.guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
+            write = partial(set_state, self.worker, self.pool, state, partly=True)
+            self.guard("constructed", write)
             for batch in its_batches:
                 if self.mismatches.wrong and (
                     state or time.monotonic() - began > DIAGNOSIS_SECONDS
