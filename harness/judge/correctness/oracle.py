@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import torch
 
 
+NEAR = 16.0  # times the limit, see tolerance.by_more_draws
+
+
 @dataclass(frozen=True)
 class Finding:
     """The verdict on one output. signal: None if right. error, framework_error, limit: norm-wise
@@ -81,6 +84,12 @@ def first_wrong_rows(
         return ["wrong.values"], wrong_rows.dump(values, reference, wrong, inputs)
 
     return _judge(candidate, expected, allowance, framework, False, explain).detail
+
+
+def is_near(finding: Finding) -> bool:
+    """Return whether a wrong output is so near to its limit as a whole that the limit may be too
+    narrow by chance."""
+    return finding.error <= NEAR * finding.limit
 
 
 def is_right(

@@ -19,6 +19,7 @@ exactly, an element may be off only by its own rounding.
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ CAP_FACTOR = 8.0
 # what updates make of the errors of one sum: an update is often a few sums, one after another (a
 # product, then its norm), and more than the second, in 16 bits the third, is a decision that went
 # the other way
+# Times: sums of 64 rows by one thread were up to 1.4 times as far off as their limit
+IN_EACH_DRAW, MOST_BY_DRAWS = 2.0, 16.0
 LEAST_CARRIED, MOST_CARRIED, MOST_CARRIED_NARROW = 6.0, 512.0, 8.0
 # the most by which a draw may be smaller than usual by chance (of single normal values 1 in 1,000
 # is); and the largest usual size, as a multiple of the lower quartile of the draws' sizes
@@ -305,6 +308,25 @@ def widen(a: Allowance, factor: float = 2.0) -> Allowance:
         faint=(),
         apart=factor * a.apart,
         decades=(),
+    )
+
+
+def by_more_draws(limits: Allowance, others: Sequence[Allowance], dtype: torch.dtype) -> Allowance:
+    """Return limits by what the framework is off by in more draws as well, since it may happen to
+    round one well. In high precision they are wider: it may add up with more threads, and so more
+    exactly, in all of them. Relative ones are at most MOST_BY_DRAWS times the limits, since a draw
+    may be hopeless; what one element may be off by depends on the size of the output."""
+    fine = ROUNDOFF.get(str(dtype).removeprefix("torch."), 1.0) <= ROUNDOFF["float32"]
+    wider = widen(
+        functools.reduce(envelope, others, limits), IN_EACH_DRAW if others and fine else 1.0
+    )
+    return replace(
+        wider,
+        norm=min(wider.norm, MOST_BY_DRAWS * limits.norm),
+        row=min(wider.row, MOST_BY_DRAWS * limits.row),
+        element=min(wider.element, MOST_BY_DRAWS * limits.element),
+        faint=limits.faint,
+        decades=limits.decades,
     )
 
 

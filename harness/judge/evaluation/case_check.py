@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -17,7 +17,7 @@ from ...types import Case, CaseResult
 from ...wire.nesting import tensors_of
 from ..attribution import own_work
 from ..candidate_workers import LOAD_SECONDS, call_seconds, set_state
-from ..correctness import oracle
+from ..correctness import oracle, tolerance
 from ..correctness.distance import same_bits
 from ..errors import WorkerFailed
 from ..exchange import bursts
@@ -27,6 +27,7 @@ from ..exchange.slots import BurstResult, Slots
 from ..failures import Failure
 from ..processes.worker import Worker
 from ..stage_context import StageContext
+from ..tasks.drawer import Drawer
 from . import batches, configurations
 from .mismatches import Mismatches, describe_setting
 
@@ -57,7 +58,9 @@ class CaseCheck:
     configurations: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.mismatches = Mismatches(self.case.name, self.pool.results, self.context.bitwise)
+        # not a method of this object: what refers to itself keeps its descriptors for longer
+        more = partial(_more_allowances, self.context.task.drawer, self.pool)
+        self.mismatches = Mismatches(self.case.name, self.pool.results, self.context.bitwise, more)
 
     def result(self) -> CaseResult:
         """Check the case and return its result. Raises Failure if it is wrong."""
@@ -339,6 +342,16 @@ class CaseCheck:
 
     def _outputs(self, calls: int) -> list[list[Any]]:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
+
+
+def _more_allowances(
+    drawer: Drawer, pool: CasePool, input_set: InputSet
+) -> Sequence[Sequence[tolerance.Allowance]]:
+    """Return the allowances of more sets like one of the checking sets; none for others."""
+    for state, each in pool.checking:
+        if each is input_set:
+            return drawer.more_allowances(pool, state, each.family)
+    return []
 
 
 def unjudged_result(case: Case) -> CaseResult:

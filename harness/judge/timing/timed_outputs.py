@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...wire import dtypes
 from ..correctness import oracle, quick_verdicts, tolerance
-from ..correctness.distance import all_finite, dtype_name, same_bits
+from ..correctness.distance import all_finite, same_bits
 from ..exchange import output_changes
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half, InputSet
@@ -23,9 +20,6 @@ CHANGED = (
     "outputs changed while they were still held: one buffer, or a few in rotation, for several "
     "calls. Return separate memory from every call; it may be reused once nothing refers to it"
 )
-# Times: sums of 64 rows by one thread were up to 1.4 times as far off as their limit. And at most
-# so many times the limits, since one draw may be hopeless
-IN_EACH_DRAW, MOST_BY_DRAWS = 2.0, 16.0
 PENDING_BYTES = 32 << 20  # the most timed outputs that wait to be verified
 
 
@@ -118,33 +112,16 @@ def verify_outputs(
                             number, timed[call], expected[call], again, limits, other
                         ):
                             continue
-                        more = drawer.more_allowances(pool, half.state, family)
-                        wider = _by_more_draws(timed[call], [each[number] for each in more], limits)
-                        wider = tolerance.for_timed_call(wider, expected[call], size)
-                        if oracle.is_right(timed[call], expected[call], wider, other):
-                            continue
+                        if oracle.is_near(finding):
+                            more = drawer.more_allowances(pool, half.state, family)
+                            wider = tolerance.by_more_draws(
+                                limits, [each[number] for each in more], timed.dtype
+                            )
+                            wider = tolerance.for_timed_call(wider, expected[call], size)
+                            if oracle.is_right(timed[call], expected[call], wider, other):
+                                continue
                     _raise_if_wrong(case, finding, timed[call], changed=changed)
     pending.clear()
-
-
-def _by_more_draws(
-    output: torch.Tensor, others: Sequence[tolerance.Allowance], limits: tolerance.Allowance
-) -> tolerance.Allowance:
-    """Return limits by what the framework is off by in more draws. In high precision they are
-    wider: it may add up with more threads, and so more exactly, in all of them."""
-    unit = dtypes.ROUNDOFF.get(dtype_name(output), 1.0)
-    factor = IN_EACH_DRAW if others and unit <= dtypes.ROUNDOFF["float32"] else 1.0
-    wider = tolerance.widen(functools.reduce(tolerance.envelope, others, limits), factor)
-    most = tolerance.widen(limits, MOST_BY_DRAWS)
-    return replace(
-        wider,
-        norm=min(wider.norm, most.norm),
-        row=min(wider.row, most.row),
-        element=min(wider.element, most.element),
-        least=min(wider.least, most.least),
-        faint=limits.faint,
-        decades=limits.decades,
-    )
 
 
 def _is_right_there(

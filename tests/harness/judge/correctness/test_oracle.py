@@ -563,3 +563,32 @@ def test_what_updates_decide_otherwise_is_told() -> None:
     assert not tolerance.derive_carried(exact, exact.bfloat16(), exact * 1.01, 256)[1]
     counts = torch.arange(8)
     assert tolerance.derive_carried(counts, counts, counts + 1, 256)[0].norm == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor"), [(torch.float32, 2.0), (torch.float64, 2.0), (torch.bfloat16, 1.0)]
+)
+def test_more_draws_widen_limits_within_bounds(dtype: torch.dtype, factor: float) -> None:
+    def limits(size: float) -> tolerance.Allowance:
+        return tolerance.Allowance(size, size, size, size, size)
+
+    own = limits(1e-6)
+    assert tolerance.by_more_draws(own, [], dtype) == own
+    alike = tolerance.by_more_draws(own, [limits(1e-6), limits(3e-6)], dtype)
+    assert alike.norm == pytest.approx(factor * 3e-6)
+    hopeless = tolerance.by_more_draws(own, [limits(1.0)], dtype)
+    assert (hopeless.norm, hopeless.row, hopeless.element) == pytest.approx((1.6e-5,) * 3)
+    expected = torch.randn(64, 256, dtype=torch.float64)
+    assert not oracle.is_right(torch.zeros(64, 256, dtype=dtype), expected, hopeless)
+
+
+def test_only_what_is_near_its_limit_is_looked_at_again() -> None:
+    expected = torch.randn(64, 256, dtype=torch.float64)
+    limits = tolerance.Allowance(1e-6, 1e-6, 1e-6, 1e-6, 0.0)
+    near = oracle.compare((expected * (1 + 4e-6)).float(), expected, limits)
+    assert near.signal is not None
+    assert oracle.is_near(near)
+    assert not oracle.is_near(oracle.compare(expected.half().float(), expected, limits))
+    lost = expected.float()
+    lost[3, 5] = torch.inf
+    assert not oracle.is_near(oracle.compare(lost, expected, limits))
