@@ -57,6 +57,7 @@ def as_a_user(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         "HOME": str(its_home),
         "TMPDIR": str(scratch),
         "KEVOLVE_TEST_CACHE": str(scratch),
+        "PYTEST_ADDOPTS": "",  # verbose, it would warn of a database that this user cannot write
     }
     arguments = [
         "unshare",
