@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     import torch
 
 
-NEAR = 16.0  # times the limit, see tolerance.by_more_draws
-
-
 @dataclass(frozen=True)
 class Finding:
     """The verdict on one output. signal: None if right. error, framework_error, limit: norm-wise
@@ -89,7 +86,7 @@ def first_wrong_rows(
 def is_near(finding: Finding) -> bool:
     """Return whether a wrong output is so near to its limit as a whole that the limit may be too
     narrow by chance."""
-    return finding.error <= NEAR * finding.limit
+    return 0 < finding.error <= tolerance.MOST_BY_DRAWS * finding.limit
 
 
 def is_right(

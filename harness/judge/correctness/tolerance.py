@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
+# times what the framework is off by in more draws (sums of 64 rows by one thread were up to 1.4
+# times as far off as their limit), and the most, as times the first limits
+IN_EACH_DRAW, MOST_BY_DRAWS = 2.0, 16.0
 # what updates make of the errors of one sum: an update is often a few sums, one after another (a
 # product, then its norm), and more than the second, in 16 bits the third, is a decision that went
 # the other way
-# Times: sums of 64 rows by one thread were up to 1.4 times as far off as their limit
-IN_EACH_DRAW, MOST_BY_DRAWS = 2.0, 16.0
 LEAST_CARRIED, MOST_CARRIED, MOST_CARRIED_NARROW = 6.0, 512.0, 8.0
 # the most by which a draw may be smaller than usual by chance (of single normal values 1 in 1,000
 # is); and the largest usual size, as a multiple of the lower quartile of the draws' sizes
@@ -325,6 +326,7 @@ def by_more_draws(limits: Allowance, others: Sequence[Allowance], dtype: torch.d
         norm=min(wider.norm, MOST_BY_DRAWS * limits.norm),
         row=min(wider.row, MOST_BY_DRAWS * limits.row),
         element=min(wider.element, MOST_BY_DRAWS * limits.element),
+        apart=min(wider.apart, MOST_BY_DRAWS * limits.apart),
         faint=limits.faint,
         decades=limits.decades,
     )

@@ -182,12 +182,7 @@ class CaseCheck:
                     continue
                 self.reproducible &= number not in earlier
                 earlier.setdefault(number, output.clone())
-                finding = oracle.compare(
-                    output,
-                    input_set.expectation(number, output),
-                    input_set.allowances[number],
-                    input_set.framework[number],
-                )
+                finding = self.mismatches.compare(number, output, input_set)
                 if finding.signal is not None:
                     name = "wrong.stale_parameters" if changed else "wrong.race"
                     text = (

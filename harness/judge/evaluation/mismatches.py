@@ -43,6 +43,21 @@ class Mismatches:
     shares: dict[str, float] = field(default_factory=dict)
     special: str = ""  # what differs with special values in the inputs
 
+    def compare(
+        self, number: int, output: Any, input_set: InputSet, *, bitwise: bool = False
+    ) -> oracle.Finding:
+        """Compare one output of a call; where it is hardly beyond its limits, with those of more
+        draws as well."""
+        expected, framework = input_set.expectation(number, output), input_set.framework[number]
+        allowance = input_set.allowances[number]
+        finding = oracle.compare(output, expected, allowance, framework, bitwise)
+        if finding.signal is not None and allowance.rule == "rounding" and oracle.is_near(finding):
+            more = [each[number] for each in self._more_allowances(input_set)]
+            wider = tolerance.by_more_draws(allowance, more, output.dtype)
+            again = oracle.compare(output, expected, wider, framework, bitwise)
+            finding = again if again.signal is None else finding
+        return finding
+
     def add(
         self,
         number: int,
@@ -56,14 +71,7 @@ class Mismatches:
         """Compare one output of a call. others: further sets, whose outputs it may be. changed: the
         parameters have changed. repeated: the same inputs were used before."""
         bitwise = self._bitwise and input_set.family != "special"
-        expected, framework = input_set.expectation(number, output), input_set.framework[number]
-        allowance = input_set.allowances[number]
-        finding = oracle.compare(output, expected, allowance, framework, bitwise)
-        if finding.signal is not None and allowance.rule == "rounding" and oracle.is_near(finding):
-            more = [each[number] for each in self._more_allowances(input_set)]
-            wider = tolerance.by_more_draws(allowance, more, output.dtype)
-            again = oracle.compare(output, expected, wider, framework, bitwise)
-            finding = again if again.signal is None else finding
+        finding = self.compare(number, output, input_set, bitwise=bitwise)
         if finding.signal is None:
             self.findings.append(finding)
             if input_set.family != "special":

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 # the largest case whose graph is traced: intermediate results need several times as much
 GRAPH_BYTES = 1 << 28
-# of a family, where a timed output exceeds its limits, if the reference takes no longer for them
+# of a family, where an output hardly exceeds its limits, if the reference takes no longer for them
 MORE_DRAWS, MORE_SECONDS = 8, 1.0
 SETS_SHARE = 0.4  # share of a device's free memory for checking sets; workers need some too
 
