@@ -89,6 +89,27 @@ def is_near(finding: Finding) -> bool:
     return 0 < finding.error <= tolerance.MOST_BY_DRAWS * finding.limit
 
 
+def compare_by_more_draws(
+    finding: Finding,
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    allowance: Allowance,
+    framework: torch.Tensor | None,
+    more: Callable[[], Sequence[Allowance]],
+    typical: tolerance.TypicalSize | None = None,
+) -> Finding:
+    """Return the finding of `compare`, or where that says that roundings hardly exceed their
+    allowance and an output is right by those of more draws as well, the finding by these. more:
+    draws them. typical: of timed calls, see tolerance.for_timed_call."""
+    if finding.signal is None or allowance.rule != "rounding" or not is_near(finding):
+        return finding
+    wider = tolerance.by_more_draws(allowance, more(), candidate.dtype)
+    if typical is not None:
+        wider = tolerance.for_timed_call(wider, expected, typical)
+    again = compare(candidate, expected, wider, framework)
+    return again if again.signal is None else finding
+
+
 def is_right(
     candidate: torch.Tensor,
     expected: torch.Tensor,

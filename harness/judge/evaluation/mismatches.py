@@ -51,12 +51,11 @@ class Mismatches:
         expected, framework = input_set.expectation(number, output), input_set.framework[number]
         allowance = input_set.allowances[number]
         finding = oracle.compare(output, expected, allowance, framework, bitwise)
-        if finding.signal is not None and allowance.rule == "rounding" and oracle.is_near(finding):
-            more = [each[number] for each in self._more_allowances(input_set)]
-            wider = tolerance.by_more_draws(allowance, more, output.dtype)
-            again = oracle.compare(output, expected, wider, framework, bitwise)
-            finding = again if again.signal is None else finding
-        return finding
+
+        def more() -> Sequence[tolerance.Allowance]:
+            return [each[number] for each in self._more_allowances(input_set)]
+
+        return oracle.compare_by_more_draws(finding, output, expected, allowance, framework, more)
 
     def add(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..correctness import oracle, quick_verdicts, tolerance
@@ -60,6 +62,10 @@ def verify_outputs(
     in three elements of a GEMM less a constant, under ReLU). It may happen to round these well, so
     what it is off by in more draws is allowed, too: of a column that hardly varies, one rounding
     decides a batch norm, and a plain copy for 64 rows was called wrong in 4 of 14 searches."""
+
+    def more(number: int, family: str) -> Sequence[tolerance.Allowance]:
+        return [each[number] for each in drawer.more_allowances(pool, half.state, family)]
+
     right: list[torch.Tensor] = []
     warm_set, changed = half.warm_set, half.state != 0
     for memory, group in pending:
@@ -70,17 +76,15 @@ def verify_outputs(
             for output in stack[: pool.warm_calls]:
                 if len(right) > number and same_bits(output, right[number]):
                     continue
-                right_values = warm_set.expectation(number, output)
-                own = warm_set.allowances[number]
-                framework_output = warm_set.framework[number]
-                finding = oracle.compare(output, right_values, own, framework_output, pool.bitwise)
-                near = own.rule == "rounding" and not pool.bitwise and oracle.is_near(finding)
-                if finding.signal is not None and near:
-                    more = drawer.more_allowances(pool, half.state, warm_set.family)
-                    wider = tolerance.by_more_draws(
-                        own, [each[number] for each in more], output.dtype
-                    )
-                    finding = oracle.compare(output, right_values, wider, framework_output)
+                reference = (
+                    warm_set.expectation(number, output),
+                    warm_set.allowances[number],
+                    warm_set.framework[number],
+                )
+                finding = oracle.compare(output, *reference, pool.bitwise)
+                finding = oracle.compare_by_more_draws(
+                    finding, output, *reference, partial(more, number, warm_set.family)
+                )
                 _raise_if_wrong(case, finding, output, changed=changed)
                 right = right if len(right) > number else [*right, output]
             timed, framework = stack[pool.warm_calls :], group.framework[number]
@@ -117,14 +121,15 @@ def verify_outputs(
                             number, timed[call], expected[call], again, limits, other
                         ):
                             continue
-                        if oracle.is_near(finding):
-                            more = drawer.more_allowances(pool, half.state, family)
-                            wider = tolerance.by_more_draws(
-                                limits, [each[number] for each in more], timed.dtype
-                            )
-                            wider = tolerance.for_timed_call(wider, expected[call], size)
-                            if oracle.is_right(timed[call], expected[call], wider, other):
-                                continue
+                        finding = oracle.compare_by_more_draws(
+                            finding,
+                            timed[call],
+                            expected[call],
+                            limits,
+                            other,
+                            partial(more, number, family),
+                            size,
+                        )
                     _raise_if_wrong(case, finding, timed[call], changed=changed)
     pending.clear()
 
