@@ -19,14 +19,29 @@ CHOICES = {
 ORDERS = {"topk", "sort", "argsort"}
 _WITH_AXIS = {"max", "min", "median"}  # without one they return no place
 _OPEN = {*ORDERS, "argmax", "argmin"}  # of the others, mostly the values are used
+# what keeps a number on one side of zero, as their names begin
+_OF_TWO = ("maximum", "minimum")
+_RECTIFIERS = ("relu", "clamp", "threshold", "hardtanh", *_OF_TWO)
+# by smaller sides only values that single precision holds for equal are together
+LEAST_GROUPING = 0.125
+SINGLE = 2.0**-24  # its unit roundoff
 
 
 def are_made(names: Iterable[str], *, discrete: bool) -> bool:
     """Return whether one of these operators, by full name, decides. discrete: an output holds whole
     numbers or truth values; without any, only orders of values count, since comparisons and maxima
     mostly choose between values that are equal where they are close."""
-    bases = {name.split(".")[1] for name in names if "." in name}
+    bases = _bases(names)
     return bool(bases & ({*CHOICES, *COMPARISONS} if discrete else ORDERS))
+
+
+def choose(names: Iterable[str]) -> bool:
+    """Return whether one of these operators, by full name, may return places of values in order."""
+    return bool(_bases(names) & CHOICES.keys())
+
+
+def _bases(names: Iterable[str]) -> set[str]:
+    return {name.split(".")[1] for name in names if "." in name}
 
 
 def compared(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
@@ -84,26 +99,24 @@ def move(
     value plus the usual size in its tensor, or among those that are put in order. side: of a
     comparison up or down. Values in order that are closer become equal, but for their places, by
     which the first ones come first where it is positive and the last ones otherwise; by 1 and by
-    0.125 other ones are together. relative: a compared value moves relative to itself alone."""
+    0.125 other ones are together, and by less those that are equal in single precision. relative: a
+    compared value moves relative to itself alone."""
     import torch
 
     value = args[compared(name, args, kwargs)[0]]
-    finite = value.isfinite()
-    usable = torch.where(finite, value, 0)
-    tiny = torch.finfo(value.dtype).tiny
     if name in COMPARISONS:
-        size = usable.abs()
+        size = _size(value, relative=relative)
         if not relative:
-            size = size + _usual_size(usable).clamp(min=tiny)
+            size = size.clamp(min=torch.finfo(value.dtype).tiny)  # where all are zero
         return value + side * slack * size
-    axis = _axis(name, args, kwargs)
-    squares = usable.square()
-    mean = squares.mean() if axis is None else squares.mean(axis, keepdim=True)
-    scale = mean.sqrt().clamp(min=tiny)
-    # on this axis steps of equal width are relative to the value plus the scale
-    bent = usable.sign() * torch.log1p(usable.abs() / scale)
-    offset = 0.0 if abs(side) == 1 else 0.5
-    grouped = ((bent / slack + offset).floor() + (1 - offset)) * slack
+    return _grouped(value, _axis(name, args, kwargs), side, slack)
+
+
+def _grouped(value: Any, axis: int | None, side: float, slack: float) -> Any:
+    """Return values that are put in order along an axis, close ones in the order of their places,
+    see `move`."""
+    import torch
+
     count = value.numel() if axis is None else value.shape[axis]
     places = torch.arange(count, device=value.device).to(value.dtype) / (2 * count)
     along = (
@@ -111,9 +124,42 @@ def move(
         if axis is None
         else [-1 if number == axis % value.dim() else 1 for number in range(value.dim())]
     )
-    grouped = grouped - math.copysign(slack, side) * places.view(along)
+    places = math.copysign(1.0, side) * places.view(along)
+    if abs(side) < LEAST_GROUPING and slack >= SINGLE:
+        single = value.float()
+        above = torch.nextafter(single, torch.full_like(single, math.inf)).to(value.dtype)
+        moved = single.to(value.dtype) - places * (above - single)
+        return torch.where(moved.isfinite(), moved, value)
+    finite = value.isfinite()
+    usable = torch.where(finite, value, 0)
+    squares = usable.square()
+    mean = squares.mean() if axis is None else squares.mean(axis, keepdim=True)
+    scale = mean.sqrt().clamp(min=torch.finfo(value.dtype).tiny)
+    # on this axis steps of equal width are relative to the value plus the scale
+    bent = usable.sign() * torch.log1p(usable.abs() / scale)
+    offset = 0.0 if abs(side) == 1 else 0.5
+    grouped = ((bent / slack + offset).floor() + (1 - offset) - places) * slack
     moved = grouped.sign() * scale * torch.expm1(grouped.abs())
     return torch.where(finite, moved, value)
+
+
+def move_rectified(
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float
+) -> Sequence[Any]:
+    """Return the arguments of an operator, those that it rectifies moved like those of a
+    comparison."""
+    import torch
+
+    def moved(value: Any) -> Any:
+        if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+            return value
+        by = side * slack * _size(value)
+        return value.add_(by) if name.endswith("_") else value + by
+
+    if not name.startswith(_RECTIFIERS) or "backward" in name:
+        return args
+    first, *others = args
+    return [moved(first), *(map(moved, others) if name in _OF_TWO else others)]
 
 
 def are_zero(name: str, args: Sequence[Any]) -> Any:
@@ -135,6 +181,14 @@ def keep_equal(
     kept = list(moved)
     kept[at] = torch.where(where, args[at], moved[at])
     return kept
+
+
+def _size(value: Any, *, relative: bool = False) -> Any:
+    """Return the sizes of compared values, to which a move is relative."""
+    import torch
+
+    usable = torch.where(value.isfinite(), value, 0)
+    return usable.abs() if relative else usable.abs() + _usual_size(usable)
 
 
 def _usual_size(value: Any) -> Any:

@@ -20,7 +20,8 @@ tells apart.
 
 Where arguments are exact, the operator's rule alone decides ties, and they are not moved, whatever
 else the task decides on. Products are moved relative to themselves, and two sides of a comparison
-that are zero whatever the inputs are (a rectified number and zero) are not moved apart.
+that are zero whatever the inputs are (a rectified number and zero) are not moved apart, unless the
+number that was rectified is itself that close to zero.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from . import decisions, operators, second_results, tensor_relations
 # and a kernel with another rounding rule is still wrong in the rest
 MOST = 2.0**-6
 # the moves that are tried, as fractions of the largest honest error
-SIDES = (-1.0, 1.0, -0.125, 0.125)
+SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
 # the coarsest unit roundoff that counts: a kernel that computes in 16 bits before rounding to 8
 # must get the framework's result
-SINGLE = 2.0**-24
+SINGLE = decisions.SINGLE
 # operators that divide by a scale themselves, their second argument
 _SCALING = frozenset(
     [
@@ -160,7 +161,7 @@ def compute_alternatives(
     beyond."""
     if not slack:
         return []
-    zeros = _zeros_by_structure(call, inputs)
+    zeros = _zeros_by_structure(call, inputs, slack)
 
     def move(
         name: str,
@@ -172,7 +173,7 @@ def compute_alternatives(
         side: float,
     ) -> Sequence[Any]:
         moved = _move(name, args, kwargs, certainty, side=side, slack=slack)
-        return decisions.keep_equal(name, args, kwargs, moved, zeros.get(number))
+        return decisions.keep_equal(name, args, kwargs, moved, zeros[side].get(number))
 
     sides = []
     for side in SIDES:
@@ -266,24 +267,34 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     return collected
 
 
-def _zeros_by_structure(call: Callable[[Any], Any], inputs: Any) -> dict[int, Any]:
-    """Return for comparisons of call(inputs), by number, where both sides are zero also when each
-    input is moved by another amount: rectified numbers, sums over padding. There every right order
-    of operations gives zero. A difference that cancels does not stay zero."""
+def _zeros_by_structure(
+    call: Callable[[Any], Any], inputs: Any, slack: float
+) -> dict[float, dict[int, Any]]:
+    """Return for each of SIDES, and comparisons of call(inputs) by number, where both sides are
+    zero also when each input is moved by another amount, and what is rectified to that side by as
+    much as values on which a comparison decides: rectified numbers that are clearly negative, sums
+    over padding. There every right order of operations gives zero. A difference that cancels does
+    not stay zero."""
     plain = _zeros(call, inputs)
-    try:
-        moved = _zeros(call, second_results.moved(inputs, 0)) if plain else {}
-    except Exception:  # the task's own code, which accepts the inputs themselves: all stays open
-        return {}
-    return {
-        number: where & moved[number]
-        for number, where in plain.items()
-        if number in moved and moved[number].shape == where.shape
-    }
+
+    def kept(side: float) -> dict[int, Any]:
+        move = partial(decisions.move_rectified, side=side, slack=slack)
+        try:
+            moved = _zeros(call, second_results.moved(inputs, 0), move) if plain else {}
+        except Exception:  # the task's own code, which accepts the inputs themselves: all is open
+            return {}
+        return {
+            number: where & moved[number]
+            for number, where in plain.items()
+            if number in moved and moved[number].shape == where.shape
+        }
+
+    return {side: kept(side) for side in SIDES}
 
 
-def _zeros(call: Callable[[Any], Any], inputs: Any) -> dict[int, Any]:
-    """Return for comparisons of call(inputs), by number, where both sides are zero, if anywhere."""
+def _zeros(call: Callable[[Any], Any], inputs: Any, move: _At | None = None) -> dict[int, Any]:
+    """Return for comparisons of call(inputs), by number, where both sides are zero, if anywhere.
+    move: replaces the arguments of other operators."""
     numbers, found = itertools.count(), dict[int, Any]()
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
@@ -291,7 +302,8 @@ def _zeros(call: Callable[[Any], Any], inputs: Any) -> dict[int, Any]:
             number, where = next(numbers), decisions.are_zero(name, args)
             if where is not None and bool(where.any()):
                 found[number] = where
-        return args
+            return args
+        return args if move is None else move(name, args, kwargs)
 
     _call_watched(call, inputs, at)
     return found

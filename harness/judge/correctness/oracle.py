@@ -103,7 +103,8 @@ def compare_by_more_draws(
     draws them. typical: of timed calls, see tolerance.for_timed_call."""
     if finding.signal is None or allowance.rule != "rounding" or not is_near(finding):
         return finding
-    wider = tolerance.by_more_draws(allowance, more(), candidate.dtype)
+    size = rms(expected)
+    wider = tolerance.by_more_draws(allowance, more(), candidate.dtype, size)
     if typical is not None:
         wider = tolerance.for_timed_call(wider, expected, typical)
     again = compare(candidate, expected, wider, framework)

@@ -17,16 +17,25 @@ from .distance import blocks
 if TYPE_CHECKING:
     import torch
 
+_COUNTS = ("uint8", "int8", "int16", "int32", "int64")
+
 
 def settle(
-    candidate: torch.Tensor, expected: torch.Tensor, alternatives: Sequence[torch.Tensor]
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    alternatives: Sequence[torch.Tensor],
+    *,
+    between: bool = False,
 ) -> torch.Tensor:
     """Return `expected`, with an alternative value where that is nearer to the candidate's.
-    alternatives: other right outputs, in the output's dtype. All have one shape; complex outputs
-    are returned unchanged."""
+    alternatives: other right outputs, in the output's dtype. between: whether whole numbers between
+    right ones are right, such as counts of comparisons and places in an order: of the values near a
+    tie, some may fall on either side. All have one shape; complex outputs are returned
+    unchanged."""
     import torch
 
     dtype = expected.dtype
+    between = between and dtypes.name_of(dtype) in _COUNTS
     expected, candidate = dtypes.as_integers(expected), dtypes.as_integers(candidate)
     result, flat = expected, expected
     for alternative in map(dtypes.as_integers, alternatives):
@@ -44,6 +53,11 @@ def settle(
             nearer = (actual.double() - option.double()).abs() < (
                 actual.double() - current.double()
             ).abs()
+        elif between:
+            nearer = (actual >= torch.minimum(current, option)) & (
+                actual <= torch.maximum(current, option)
+            )
+            option = actual
         else:
             nearer = actual == option
         flat[places] = torch.where(nearer, option.to(current.dtype), current)

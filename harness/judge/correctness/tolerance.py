@@ -312,23 +312,26 @@ def widen(a: Allowance, factor: float = 2.0) -> Allowance:
     )
 
 
-def by_more_draws(limits: Allowance, others: Sequence[Allowance], dtype: torch.dtype) -> Allowance:
-    """Return limits by what the framework is off by in more draws as well, since it may happen to
-    round one well. In high precision they are wider: it may add up with more threads, and so more
-    exactly, in all of them. Relative ones are at most MOST_BY_DRAWS times the limits, since a draw
-    may be hopeless; what one element may be off by depends on the size of the output."""
+def by_more_draws(
+    limits: Allowance, others: Sequence[Allowance], dtype: torch.dtype, size: float
+) -> Allowance:
+    """Return limits by what the framework is off by in several draws, since it may happen to round
+    one well. size: the root mean square of the output. others: from that error alone, without
+    floors, which no draw changes; all relative to the size of their output. In high precision it
+    counts twice: the framework may add up with more threads, and so more exactly, in all of them.
+    What is relative to norms is at most MOST_BY_DRAWS times the limits, since a draw may be
+    hopeless."""
+    if not others:
+        return limits
     fine = ROUNDOFF.get(str(dtype).removeprefix("torch."), 1.0) <= ROUNDOFF["float32"]
-    wider = widen(
-        functools.reduce(envelope, others, limits), IN_EACH_DRAW if others and fine else 1.0
-    )
+    drawn = widen(functools.reduce(envelope, others), IN_EACH_DRAW if fine else 1.0)
+    most = widen(limits, MOST_BY_DRAWS)
     return replace(
-        wider,
-        norm=min(wider.norm, MOST_BY_DRAWS * limits.norm),
-        row=min(wider.row, MOST_BY_DRAWS * limits.row),
-        element=min(wider.element, MOST_BY_DRAWS * limits.element),
-        apart=min(wider.apart, MOST_BY_DRAWS * limits.apart),
-        faint=limits.faint,
-        decades=limits.decades,
+        limits,
+        norm=max(limits.norm, min(drawn.norm, most.norm)),
+        row=max(limits.row, min(drawn.row, most.row)),
+        least=max(limits.least, drawn.least * size),
+        apart=max(limits.apart, min(drawn.apart, most.apart)),
     )
 
 

@@ -344,8 +344,8 @@ def _more_allowances(
 ) -> Sequence[Sequence[tolerance.Allowance]]:
     """Return the allowances of more sets like one of the checking sets; none for others."""
     for state, each in pool.checking:
-        if each is input_set:
-            return drawer.more_allowances(pool, state, each.family)
+        if each is input_set and each.family != "special":  # which fails no candidate
+            return drawer.more_allowances(pool, state, each)
     return []
 
 

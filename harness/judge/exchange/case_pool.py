@@ -16,7 +16,7 @@ from typing import Any
 
 from ...wire import dtypes, memory_files
 from ...wire.layouts import Layout, first_items
-from ...workers import families, operators, rounding, sampled_results
+from ...workers import decisions, families, operators, rounding, sampled_results
 from ...workers.live_task import WITHOUT_GRADIENTS
 from ...workers.parameter_states import CHANGES, Kind, kind_of
 from ..correctness import tolerance
@@ -189,6 +189,12 @@ class CasePool:
     def orders(self) -> list[tuple[int, int, int]]:
         """Outputs that hold places of an input's values, see workers.open_ties."""
         return [(output, source, axis) for output, source, axis in self.describe["orders"]]
+
+    @property
+    def between(self) -> bool:
+        """Whether whole numbers between right ones are right, see correctness.ties: the reference
+        chooses no place."""
+        return not decisions.choose(self.describe["operators"])
 
     @property
     def has_second(self) -> bool:

@@ -72,6 +72,7 @@ class InputSet:
     second: list[torch.Tensor] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
     orders: Sequence[tuple[int, int, int]] = ()
+    between: bool = False
     effects: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
     @property
@@ -82,7 +83,8 @@ class InputSet:
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""
         others = [side[number] for side in self.alternatives]
-        return self.in_order(number, output, ties.settle(output, self.expected[number], others))
+        settled = ties.settle(output, self.expected[number], others, between=self.between)
+        return self.in_order(number, output, settled)
 
     def in_order(self, number: int, output: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of places of equal values, the output's."""
@@ -119,7 +121,8 @@ class Group:
     def expectation(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
         """Return the same as InputSet.expectation, for an output of all sets."""
         others = [side[number] for side in self.alternatives]
-        expected = ties.settle(outputs, self.expected[number], others)
+        between = self.sets[0].between
+        expected = ties.settle(outputs, self.expected[number], others, between=between)
         if not any(which == number for each in self.sets for which, *_ in each.orders):
             return expected
         import torch

@@ -39,7 +39,12 @@ from .input_families import (
     reveals_a_sample,
     timed_families,
 )
-from .set_allowances import family_allowances, note_faint_elements, set_allowances
+from .set_allowances import (
+    family_allowances,
+    framework_allowances,
+    note_faint_elements,
+    set_allowances,
+)
 from .set_maker import SetMaker
 from .task_workers import TASK_SECONDS
 from .timing_plan import SEARCH_BURSTS, plan_timing
@@ -348,23 +353,29 @@ class Drawer:
         return again
 
     def more_allowances(
+        self, pool: CasePool, state: int, like: InputSet
+    ) -> list[list[tolerance.Allowance]]:
+        """Return what the framework's own error allows of each output, for a set and for more of
+        its family in a state of the parameters; for fewer if the reference refuses one."""
+        own, key = framework_allowances(pool, like), (state, like.family)
+        if key not in pool.more_allowances:
+            pool.more_allowances[key] = self._more_allowances(pool, *key)
+        return [own, *pool.more_allowances[key]]
+
+    def _more_allowances(
         self, pool: CasePool, state: int, family: str
     ) -> list[list[tolerance.Allowance]]:
-        """Return the allowances of each output for more sets of a family, in a state of the
-        parameters; for fewer if the reference refuses one."""
-        if (state, family) in pool.more_allowances:
-            return pool.more_allowances[state, family]
         before, found = pool.states.current, list[list[tolerance.Allowance]]()
         small = pool.input_bytes <= LARGE_BYTES and MORE_DRAWS * pool.call_s <= MORE_SECONDS
         try:
             with contextlib.suppress(WorkerFailed):
                 self.set_state(pool, state)
                 for _ in range(MORE_DRAWS if small else 1):
-                    found += [set_allowances(pool, self._maker.make_set(pool, family))]
+                    drawn = self._maker.make_set(pool, family)
+                    found.append(framework_allowances(pool, drawn))
         finally:
             if before is not None:
                 self.set_state(pool, before)
-        pool.more_allowances[state, family] = found
         return found
 
     def draw_example(self, pool: CasePool, family: str) -> InputSet:

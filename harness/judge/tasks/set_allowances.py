@@ -32,8 +32,22 @@ MOST_RELIEF = 1e30  # single precision must hold a limit
 MANY_NAMED, NAMED_TIMES = 64, 1.5
 
 
-def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
-    """Return the allowance of each output for exactly these inputs."""
+def framework_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
+    """Return what the framework's own error alone allows of each output for exactly these inputs,
+    all relative to the size of the output; see tolerance.by_more_draws."""
+    return [
+        replace(allowance, least=allowance.least / max(distance.rms(expected), 1e-300))
+        for allowance, expected in zip(
+            set_allowances(pool, input_set, floors=False), input_set.expected, strict=True
+        )
+    ]
+
+
+def set_allowances(
+    pool: CasePool, input_set: InputSet, *, floors: bool = True
+) -> list[tolerance.Allowance]:
+    """Return the allowance of each output for exactly these inputs. floors: whether it is at least
+    what any honest arithmetic needs."""
     rule: tolerance.Rule = (
         "equal" if pool.exact else "integers" if _integral(input_set) else "rounding"
     )
@@ -60,7 +74,7 @@ def set_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowa
             pool.reductions,
             pool.steady,
             pool.apart_growths,
-            _reliefs(pool, input_set),
+            _reliefs(pool, input_set) if floors else [0.0] * len(input_set.expected),
             strict=True,
         )
     ]

@@ -93,6 +93,7 @@ class SetMaker:
             second=[t for each in seconds for t in self._place(each.tensors(data["second"]))],
             memory=data["memory"],
             orders=pool.orders,
+            between=pool.between,
             effects=data["effects"],
         )
 
@@ -162,6 +163,7 @@ class SetMaker:
                 alternatives=[[output[number] for output in side] for side in alternatives],
                 memory=each["memory"],
                 orders=pool.orders,
+                between=pool.between,
             )
             for number, (each, family) in enumerate(zip(replies, families, strict=True))
         ]

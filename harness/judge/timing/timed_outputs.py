@@ -63,8 +63,8 @@ def verify_outputs(
     what it is off by in more draws is allowed, too: of a column that hardly varies, one rounding
     decides a batch norm, and a plain copy for 64 rows was called wrong in 4 of 14 searches."""
 
-    def more(number: int, family: str) -> Sequence[tolerance.Allowance]:
-        return [each[number] for each in drawer.more_allowances(pool, half.state, family)]
+    def more(number: int, like: InputSet) -> Sequence[tolerance.Allowance]:
+        return [each[number] for each in drawer.more_allowances(pool, half.state, like)]
 
     right: list[torch.Tensor] = []
     warm_set, changed = half.warm_set, half.state != 0
@@ -83,7 +83,7 @@ def verify_outputs(
                 )
                 finding = oracle.compare(output, *reference, pool.bitwise)
                 finding = oracle.compare_by_more_draws(
-                    finding, output, *reference, partial(more, number, warm_set.family)
+                    finding, output, *reference, partial(more, number, warm_set)
                 )
                 _raise_if_wrong(case, finding, output, changed=changed)
                 right = right if len(right) > number else [*right, output]
@@ -121,15 +121,16 @@ def verify_outputs(
                             number, timed[call], expected[call], again, limits, other
                         ):
                             continue
-                        finding = oracle.compare_by_more_draws(
-                            finding,
-                            timed[call],
-                            expected[call],
-                            limits,
-                            other,
-                            partial(more, number, family),
-                            size,
-                        )
+                        if again is not None:
+                            finding = oracle.compare_by_more_draws(
+                                finding,
+                                timed[call],
+                                expected[call],
+                                limits,
+                                other,
+                                partial(more, number, again),
+                                size,
+                            )
                     _raise_if_wrong(case, finding, timed[call], changed=changed)
     pending.clear()
 

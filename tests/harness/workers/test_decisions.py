@@ -49,6 +49,20 @@ def test_either_of_two_values_within_a_rounding_is_the_largest(count: int, apart
     assert {int(side[0]) for side in alternatives(best, [row[None]])} == {0}
 
 
+def test_what_single_precision_holds_for_equal_has_any_order() -> None:
+    """Beside a third value that is as close as roundings of the largest, but not equal."""
+    row = torch.zeros(16, dtype=torch.float64)
+    row[4], row[9], row[11] = 150.0, 46.5, 46.4  # shares of 1, and of a few denormal numbers
+    row[2] = 46.0
+    single = torch.softmax(row.float(), -1)
+    assert single[9] == single[11] > single[2]
+
+    def second(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [torch.softmax(given[0], -1).topk(2)[1][:, 1]]
+
+    assert {9, 11} <= {int(side[0]) for side in alternatives(second, [row.float()[None]])}
+
+
 def test_a_number_within_a_rounding_of_a_sum_falls_on_both_sides() -> None:
     def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
         sums, numbers = given[0].cumsum(-1), given[1]

@@ -172,6 +172,21 @@ def test_what_is_zero_by_structure_stays_so(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
+    "rectify",
+    [torch.relu, lambda z: z.clamp(min=0), lambda z: torch.maximum(z, torch.zeros_like(z))],
+)
+def test_what_is_rectified_close_to_zero_may_be_above(rectify: Callable[..., torch.Tensor]) -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        (x,) = given
+        return [rectify(x - x.mean(1, keepdim=True)) > 0]
+
+    x = torch.tensor([[3.0 + 1e-9, -1.0, -2.0, -1e-9]], dtype=torch.float64)
+    found = [each for (each,) in rounding.compute_alternatives(call, [x], SLACK, [torch.bool])]
+    assert {bool(each[0, 3]) for each in found} == {False, True}
+    assert all(each[0, :3].tolist() == [True, False, False] for each in found)
+
+
+@pytest.mark.parametrize(
     ("call", "width"),
     [
         (lambda given: [given[0] > given[0].mean(1, keepdim=True)], 2),
@@ -192,4 +207,5 @@ def test_shapes_may_follow_from_comparisons() -> None:
         return [(torch.relu(few) > 0).sum()]
 
     precise = high_precision.to_double([torch.full((8, 4), 0.25)])
-    assert len(rounding.compute_alternatives(call, precise, SLACK, [torch.int64])) == 4
+    found = rounding.compute_alternatives(call, precise, SLACK, [torch.int64])
+    assert len(found) == len(rounding.SIDES)

@@ -570,14 +570,20 @@ def test_what_updates_decide_otherwise_is_told() -> None:
 )
 def test_more_draws_widen_limits_within_bounds(dtype: torch.dtype, factor: float) -> None:
     def limits(size: float) -> tolerance.Allowance:
-        return tolerance.Allowance(size, size, size, size, size)
+        return tolerance.Allowance(size, size, size, size, 0.0, apart=size)
+
+    def wider(own: tolerance.Allowance, *others: float) -> tolerance.Allowance:
+        return tolerance.by_more_draws(own, [limits(each) for each in others], dtype, 1.0)
 
     own = limits(1e-6)
-    assert tolerance.by_more_draws(own, [], dtype) == own
-    alike = tolerance.by_more_draws(own, [limits(1e-6), limits(3e-6)], dtype)
-    assert alike.norm == pytest.approx(factor * 3e-6)
-    hopeless = tolerance.by_more_draws(own, [limits(1.0)], dtype)
-    assert (hopeless.norm, hopeless.row, hopeless.element) == pytest.approx((1.6e-5,) * 3)
+    assert wider(own) == own
+    assert wider(own, 1e-7, 4e-7) == own
+    assert wider(own, 1e-6, 3e-6).norm == pytest.approx(factor * 3e-6)
+    small = tolerance.by_more_draws(own, [limits(3e-6)], dtype, 0.5)
+    assert small.least == pytest.approx(factor * 1.5e-6)
+    hopeless = wider(own, 1.0)
+    assert (hopeless.norm, hopeless.row, hopeless.apart) == pytest.approx((1.6e-5,) * 3)
+    assert hopeless.element == own.element
     expected = torch.randn(64, 256, dtype=torch.float64)
     assert not oracle.is_right(torch.zeros(64, 256, dtype=dtype), expected, hopeless)
 

@@ -41,6 +41,18 @@ def test_and_nothing_else_is(dtype: torch.dtype, place: int, value: int) -> None
     assert oracle.compare(own, found, allowed, wanted.to(dtype)).signal is not None
 
 
+@pytest.mark.parametrize(
+    ("value", "right"), [(3, False), (4, True), (7, True), (9, True), (10, False)]
+)
+def test_whole_numbers_between_right_ones_are_right_if_asked(value: int, right: bool) -> None:
+    wanted = torch.full((3,), 6)
+    turned = [torch.full((3,), 4), torch.full((3,), 9)]
+    own = torch.tensor([6, value, 6])
+    assert torch.equal(ties.settle(own, wanted, turned, between=True), own) is right
+    truths = torch.zeros(3, dtype=torch.bool)
+    assert torch.equal(ties.settle(truths, truths, [truths], between=True), truths)
+
+
 def test_without_alternatives_what_is_expected_stays() -> None:
     wanted, _ = of(torch.float32)
     assert ties.settle(wanted.float(), wanted, []) is wanted

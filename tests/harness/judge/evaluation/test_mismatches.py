@@ -14,7 +14,7 @@ from harness.judge.exchange.input_sets import InputSet
 NO_FILE: Any = None  # nothing here reads the inputs
 
 
-def test_more_draws_are_asked_for_where_an_output_hardly_exceeds_its_limits() -> None:
+def test_more_draws_are_asked_for_where_limits_are_hardly_exceeded() -> None:
     asked: list[InputSet] = []
 
     def more(input_set: InputSet) -> Sequence[Sequence[Allowance]]:
@@ -22,7 +22,7 @@ def test_more_draws_are_asked_for_where_an_output_hardly_exceeds_its_limits() ->
         return [[Allowance(3e-6, 3e-6, 3e-6, 3e-6, 0.0)]]
 
     expected = torch.randn(64, 256, dtype=torch.float64)
-    own = Allowance(1e-6, 1e-6, 1e-6, 1e-6, 0.0)
+    own = Allowance(1e-6, 1e-6, 8e-6, 1e-6, 0.0)
     input_set = InputSet(
         NO_FILE,
         0,
