@@ -13,6 +13,7 @@ from ..wire.layouts import dense_layout, plain_values, plan_layout
 from ..wire.nesting import tensors_of
 from ..wire.task_lines import FORWARD
 from . import (
+    counted_outputs,
     dataflow,
     earlier_calls,
     families,
@@ -98,6 +99,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
             )
             else 0.0
         )
+        counted = counted_outputs.find(call, inputs) if roundoff else []
         results = len(model_calls.flatten(returned))
         orders = (
             open_ties.find(call, inputs, calls.first) if operators.leaves_ties_open(counts) else []
@@ -170,6 +172,7 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         "workspace_bytes": max(calls.recorder.largest_bytes, calls.recorder.filled_bytes),
         "pointwise": calls.recorder.pointwise,
         "roundoff": roundoff,
+        "counted": counted,
         "second": second,
         "orders": orders,
         "changes": changes,

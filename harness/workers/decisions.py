@@ -19,9 +19,12 @@ CHOICES = {
 ORDERS = {"topk", "sort", "argsort"}
 _WITH_AXIS = {"max", "min", "median"}  # without one they return no place
 _OPEN = {*ORDERS, "argmax", "argmin"}  # of the others, mostly the values are used
-# what keeps a number on one side of zero, as their names begin
-_OF_TWO = ("maximum", "minimum")
-_RECTIFIERS = ("relu", "clamp", "threshold", "hardtanh", *_OF_TWO)
+# what keeps numbers on one side of another, or makes small ones zero
+_OF_TWO = ("maximum", "minimum", "fmax", "fmin")
+_RECTIFIERS = frozenset([
+    "relu", "relu6", "clamp", "clamp_min", "clamp_max", "threshold", "hardtanh", "hardsigmoid",
+    "hardswish", "softshrink", "hardshrink", *_OF_TWO,
+])  # fmt: skip
 # by smaller sides only values that single precision holds for equal are together
 LEAST_GROUPING = 0.125
 SINGLE = 2.0**-24  # its unit roundoff
@@ -31,17 +34,8 @@ def are_made(names: Iterable[str], *, discrete: bool) -> bool:
     """Return whether one of these operators, by full name, decides. discrete: an output holds whole
     numbers or truth values; without any, only orders of values count, since comparisons and maxima
     mostly choose between values that are equal where they are close."""
-    bases = _bases(names)
+    bases = {name.split(".")[1] for name in names if "." in name}
     return bool(bases & ({*CHOICES, *COMPARISONS} if discrete else ORDERS))
-
-
-def choose(names: Iterable[str]) -> bool:
-    """Return whether one of these operators, by full name, may return places of values in order."""
-    return bool(_bases(names) & CHOICES.keys())
-
-
-def _bases(names: Iterable[str]) -> set[str]:
-    return {name.split(".")[1] for name in names if "." in name}
 
 
 def compared(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
@@ -137,26 +131,29 @@ def _grouped(value: Any, axis: int | None, side: float, slack: float) -> Any:
     scale = mean.sqrt().clamp(min=torch.finfo(value.dtype).tiny)
     # on this axis steps of equal width are relative to the value plus the scale
     bent = usable.sign() * torch.log1p(usable.abs() / scale)
-    offset = 0.0 if abs(side) == 1 else 0.5
+    offset = {1.0: 0.0, LEAST_GROUPING: 0.5}.get(abs(side), 0.25)
     grouped = ((bent / slack + offset).floor() + (1 - offset) - places) * slack
     moved = grouped.sign() * scale * torch.expm1(grouped.abs())
     return torch.where(finite, moved, value)
 
 
-def move_rectified(
-    name: str, args: Sequence[Any], kwargs: dict[str, Any], side: float, slack: float
-) -> Sequence[Any]:
+def rectifies(name: str) -> bool:
+    """Return whether an operator keeps numbers on one side of another."""
+    return name.strip("_") in _RECTIFIERS
+
+
+def move_rectified(name: str, args: Sequence[Any], side: float, slack: float) -> Sequence[Any]:
     """Return the arguments of an operator, those that it rectifies moved like those of a
-    comparison."""
+    comparison. Zeros stay: they are zero because of their own structure, or equal inputs."""
     import torch
 
     def moved(value: Any) -> Any:
         if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
             return value
-        by = side * slack * _size(value)
+        by = torch.where(value == 0, 0, side * slack * _size(value)).to(value.dtype)
         return value.add_(by) if name.endswith("_") else value + by
 
-    if not name.startswith(_RECTIFIERS) or "backward" in name:
+    if not rectifies(name):
         return args
     first, *others = args
     return [moved(first), *(map(moved, others) if name in _OF_TWO else others)]

@@ -27,6 +27,7 @@ number that was rectified is itself that close to zero.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -161,7 +162,7 @@ def compute_alternatives(
     beyond."""
     if not slack:
         return []
-    zeros = _zeros_by_structure(call, inputs, slack)
+    zeros = _zeros_by_structure(call, inputs, slack, certain)
 
     def move(
         name: str,
@@ -268,45 +269,64 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
 
 
 def _zeros_by_structure(
-    call: Callable[[Any], Any], inputs: Any, slack: float
+    call: Callable[[Any], Any], inputs: Any, slack: float, certain: Sequence[Certainty]
 ) -> dict[float, dict[int, Any]]:
     """Return for each of SIDES, and comparisons of call(inputs) by number, where both sides are
-    zero also when each input is moved by another amount, and what is rectified to that side by as
-    much as values on which a comparison decides: rectified numbers that are clearly negative, sums
-    over padding. There every right order of operations gives zero. A difference that cancels does
-    not stay zero."""
-    plain = _zeros(call, inputs)
+    zero also when each input is moved by another amount, and what is rectified or decided before to
+    that side: rectified numbers that are clearly negative, sums over padding. There every right
+    order of operations gives zero. A difference that cancels does not stay zero."""
+    plain, before = _zeros(call, inputs, certain)
+    if not plain:
+        return {side: {} for side in SIDES}
+    moved = second_results.moved(inputs, 0)
 
     def kept(side: float) -> dict[int, Any]:
-        move = partial(decisions.move_rectified, side=side, slack=slack)
         try:
-            moved = _zeros(call, second_results.moved(inputs, 0), move) if plain else {}
-        except Exception:  # the task's own code, which accepts the inputs themselves: all is open
+            return _zeros(call, moved, certain, side, slack)[0]
+        except Exception:  # the task's own code, which accepts the inputs themselves
             return {}
-        return {
-            number: where & moved[number]
+
+    alike = kept(0.0)
+    found = {side: kept(side) or alike for side in (SIDES[:4] if before else ())}
+    return {
+        side: {
+            number: where & still[number]
             for number, where in plain.items()
-            if number in moved and moved[number].shape == where.shape
+            if number in still and still[number].shape == where.shape
         }
+        for side in SIDES
+        for still in [found.get(math.copysign(max(0.125, abs(side)), side), alike)]
+    }
 
-    return {side: kept(side) for side in SIDES}
 
-
-def _zeros(call: Callable[[Any], Any], inputs: Any, move: _At | None = None) -> dict[int, Any]:
-    """Return for comparisons of call(inputs), by number, where both sides are zero, if anywhere.
-    move: replaces the arguments of other operators."""
-    numbers, found = itertools.count(), dict[int, Any]()
+def _zeros(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    certain: Sequence[Certainty],
+    side: float = 0.0,
+    slack: float = 0.0,
+) -> tuple[dict[int, Any], bool]:
+    """Return for comparisons of call(inputs), by number, where both sides are zero, if anywhere,
+    and whether something is rectified or decided before the last of them. side: to which such
+    values are moved."""
+    numbers, found, began, before = itertools.count(), dict[int, Any](), False, False
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        if _deciding(name, args, kwargs):
-            number, where = next(numbers), decisions.are_zero(name, args)
-            if where is not None and bool(where.any()):
-                found[number] = where
+        nonlocal began, before
+        if not _deciding(name, args, kwargs):
+            began = began or decisions.rectifies(name)
+            return decisions.move_rectified(name, args, side, slack) if side else args
+        number, where = next(numbers), decisions.are_zero(name, args)
+        if where is not None and bool(where.any()):
+            found[number], before = where, began
+        certainty = certain[number] if number < len(certain) else "uncertain"
+        if certainty == "exact":
             return args
-        return args if move is None else move(name, args, kwargs)
+        began = True
+        return _move(name, args, kwargs, certainty, side=side, slack=slack) if side else args
 
     _call_watched(call, inputs, at)
-    return found
+    return found, before
 
 
 def _storage(tensor: Any) -> int:

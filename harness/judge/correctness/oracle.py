@@ -95,7 +95,7 @@ def compare_by_more_draws(
     expected: torch.Tensor,
     allowance: Allowance,
     framework: torch.Tensor | None,
-    more: Callable[[], Sequence[Allowance]],
+    more: Callable[[], Sequence[tolerance.Drawn]],
     typical: tolerance.TypicalSize | None = None,
 ) -> Finding:
     """Return the finding of `compare`, or where that says that roundings hardly exceed their
@@ -103,8 +103,11 @@ def compare_by_more_draws(
     draws them. typical: of timed calls, see tolerance.for_timed_call."""
     if finding.signal is None or allowance.rule != "rounding" or not is_near(finding):
         return finding
-    size = rms(expected)
-    wider = tolerance.by_more_draws(allowance, more(), candidate.dtype, size)
+    draws = more()
+    if not draws:
+        return finding
+    size = tolerance.finite_rms(expected)
+    wider = tolerance.by_more_draws(allowance, draws, candidate.dtype, size)
     if typical is not None:
         wider = tolerance.for_timed_call(wider, expected, typical)
     again = compare(candidate, expected, wider, framework)

@@ -29,9 +29,8 @@ def settle(
 ) -> torch.Tensor:
     """Return `expected`, with an alternative value where that is nearer to the candidate's.
     alternatives: other right outputs, in the output's dtype. between: whether whole numbers between
-    right ones are right, such as counts of comparisons and places in an order: of the values near a
-    tie, some may fall on either side. All have one shape; complex outputs are returned
-    unchanged."""
+    right ones are right, see `workers.counted_outputs`. All have one shape; complex outputs are
+    returned unchanged."""
     import torch
 
     dtype = expected.dtype

@@ -19,10 +19,9 @@ exactly, an element may be off only by its own rounding.
 from __future__ import annotations
 
 import bisect
-import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -312,26 +311,50 @@ def widen(a: Allowance, factor: float = 2.0) -> Allowance:
     )
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What the framework's own error alone would allow on one set, without a floor: as in an
+    Allowance, but `least` relative to the size of the output."""
+
+    norm: float
+    row: float
+    least: float
+    apart: float
+
+
+def drawn(allowance: Allowance, expected: torch.Tensor) -> Drawn:
+    """Return what an allowance that was derived without a floor says of any output."""
+    size = finite_rms(expected)
+    least = allowance.least / size if size else 0.0
+    return Drawn(allowance.norm, allowance.row, least, allowance.apart)
+
+
+def finite_rms(values: torch.Tensor) -> float:
+    """Return the root mean square of the elements, those that are not finite counted as zero."""
+    values = real(values)
+    return rms(values if all_finite(values) else values.masked_fill(~values.isfinite(), 0))
+
+
 def by_more_draws(
-    limits: Allowance, others: Sequence[Allowance], dtype: torch.dtype, size: float
+    limits: Allowance, draws: Sequence[Drawn], dtype: torch.dtype, size: float
 ) -> Allowance:
-    """Return limits by what the framework is off by in several draws, since it may happen to round
-    one well. size: the root mean square of the output. others: from that error alone, without
-    floors, which no draw changes; all relative to the size of their output. In high precision it
-    counts twice: the framework may add up with more threads, and so more exactly, in all of them.
-    What is relative to norms is at most MOST_BY_DRAWS times the limits, since a draw may be
-    hopeless."""
-    if not others:
-        return limits
+    """Return limits by what the framework is off by in several draws as well, since it may happen
+    to round one well. size: of the output, see finite_rms. In high precision this counts twice: the
+    framework may add up with more threads, and so more exactly, in all of them. Limits become at
+    most MOST_BY_DRAWS times as large, since a draw may be hopeless; floors stay as they are."""
     fine = ROUNDOFF.get(str(dtype).removeprefix("torch."), 1.0) <= ROUNDOFF["float32"]
-    drawn = widen(functools.reduce(envelope, others), IN_EACH_DRAW if fine else 1.0)
-    most = widen(limits, MOST_BY_DRAWS)
+    times = IN_EACH_DRAW if fine else 1.0
+
+    def wider(limit: float, found: Iterable[float], base: float = 0.0) -> float:
+        most = MOST_BY_DRAWS * max(limit, base)
+        return max(limit, min(times * max(found), most))
+
     return replace(
         limits,
-        norm=max(limits.norm, min(drawn.norm, most.norm)),
-        row=max(limits.row, min(drawn.row, most.row)),
-        least=max(limits.least, drawn.least * size),
-        apart=max(limits.apart, min(drawn.apart, most.apart)),
+        norm=wider(limits.norm, [each.norm for each in draws]),
+        row=wider(limits.row, [each.row for each in draws]),
+        least=wider(limits.least, [size * each.least for each in draws], limits.element * size),
+        apart=wider(limits.apart, [each.apart for each in draws]),
     )
 
 

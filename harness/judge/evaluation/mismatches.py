@@ -29,12 +29,13 @@ _DESCRIPTIONS = {
 @dataclass
 class Mismatches:
     """The findings about the outputs of one case so far. results: the number of outputs that
-    forward returns. more_allowances: returns those of more draws like a set, by output."""
+    forward returns. framework_errors: returns what the framework's own error would allow of each
+    output of a set, and of more of its kind."""
 
     _case: str
     _results: int
     _bitwise: bool
-    _more_allowances: Callable[[InputSet], Sequence[Sequence[tolerance.Allowance]]]
+    _framework_errors: Callable[[InputSet], Sequence[Sequence[tolerance.Drawn]]]
     findings: list[oracle.Finding] = field(default_factory=list)  # of right outputs
     wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
     # family and index of the output that was wrong first, if only its values are wrong
@@ -52,8 +53,8 @@ class Mismatches:
         allowance = input_set.allowances[number]
         finding = oracle.compare(output, expected, allowance, framework, bitwise)
 
-        def more() -> Sequence[tolerance.Allowance]:
-            return [each[number] for each in self._more_allowances(input_set)]
+        def more() -> Sequence[tolerance.Drawn]:
+            return [each[number] for each in self._framework_errors(input_set)]
 
         return oracle.compare_by_more_draws(finding, output, expected, allowance, framework, more)
 

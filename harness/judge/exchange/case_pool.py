@@ -16,7 +16,7 @@ from typing import Any
 
 from ...wire import dtypes, memory_files
 from ...wire.layouts import Layout, first_items
-from ...workers import decisions, families, operators, rounding, sampled_results
+from ...workers import families, operators, rounding, sampled_results
 from ...workers.live_task import WITHOUT_GRADIENTS
 from ...workers.parameter_states import CHANGES, Kind, kind_of
 from ..correctness import tolerance
@@ -58,8 +58,8 @@ class CasePool:
     foreseen: set[str] | None = None
     # whether the reference works with other values of those, see Updates.other_values
     takes_other_values: bool | None = None
-    # by state and family, see Drawer.more_allowances
-    more_allowances: dict[tuple[int, str], list[list[tolerance.Allowance]]] = field(
+    # of more sets by state and family, see Drawer.framework_errors
+    framework_errors: dict[tuple[int, str], list[list[tolerance.Drawn]]] = field(
         default_factory=dict
     )
     # by state, whether its results are the same in evaluation mode
@@ -191,10 +191,9 @@ class CasePool:
         return [(output, source, axis) for output, source, axis in self.describe["orders"]]
 
     @property
-    def between(self) -> bool:
-        """Whether whole numbers between right ones are right, see correctness.ties: the reference
-        chooses no place."""
-        return not decisions.choose(self.describe["operators"])
+    def counted(self) -> list[int]:
+        """Outputs that count comparisons, see workers.counted_outputs."""
+        return list(self.describe["counted"])
 
     @property
     def has_second(self) -> bool:
@@ -401,6 +400,8 @@ class CasePool:
         for half in self.halves:
             if half.state and (fd := self.states.pop(half.state, -1)) >= 0:
                 os.close(fd)
+                for key in [each for each in self.framework_errors if each[0] == half.state]:
+                    del self.framework_errors[key]
         self.timing, self.halves, self.single_call_groups = [], [], []
         if checking:
             del self.checking[2:]

@@ -52,8 +52,9 @@ class InputSet:
     the reference orders computed values of which some are equal. alternatives: lists of all outputs
     where values near a tie fall on the other side, or none; see `ties`. second: second results of
     the reference, or none; see `workers.second_results`. memory: where the reference's outputs lie,
-    see `workers.tensor_relations`. orders: see `workers.open_ties`. effects: what the outputs are
-    off by, by what was done to the reference: "sampled" and "replaced" inputs (see
+    see `workers.tensor_relations`. orders: see `workers.open_ties`. counted: see
+    `workers.counted_outputs`. drawn: see `tasks.set_allowances.framework_errors`. effects: what the
+    outputs are off by, by what was done to the reference: "sampled" and "replaced" inputs (see
     `workers.sampled_results`), "products" (`workers.replaced_products`), "pieces",
     "replaced_pieces" and "axes" (`workers.sampled_parts`).
     """
@@ -72,7 +73,8 @@ class InputSet:
     second: list[torch.Tensor] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=dict)
     orders: Sequence[tuple[int, int, int]] = ()
-    between: bool = False
+    counted: Sequence[int] = ()
+    drawn: list[tolerance.Drawn] = field(default_factory=list)
     effects: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
     @property
@@ -83,7 +85,8 @@ class InputSet:
     def expectation(self, number: int, output: torch.Tensor) -> torch.Tensor:
         """Return the expected values of an output; of two right ones, the nearer one."""
         others = [side[number] for side in self.alternatives]
-        settled = ties.settle(output, self.expected[number], others, between=self.between)
+        counted = number in self.counted
+        settled = ties.settle(output, self.expected[number], others, between=counted)
         return self.in_order(number, output, settled)
 
     def in_order(self, number: int, output: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
@@ -121,8 +124,8 @@ class Group:
     def expectation(self, number: int, outputs: torch.Tensor) -> torch.Tensor:
         """Return the same as InputSet.expectation, for an output of all sets."""
         others = [side[number] for side in self.alternatives]
-        between = self.sets[0].between
-        expected = ties.settle(outputs, self.expected[number], others, between=between)
+        counted = number in self.sets[0].counted
+        expected = ties.settle(outputs, self.expected[number], others, between=counted)
         if not any(which == number for each in self.sets for which, *_ in each.orders):
             return expected
         import torch

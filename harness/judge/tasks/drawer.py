@@ -41,7 +41,7 @@ from .input_families import (
 )
 from .set_allowances import (
     family_allowances,
-    framework_allowances,
+    framework_errors,
     note_faint_elements,
     set_allowances,
 )
@@ -352,27 +352,28 @@ class Drawer:
         again.allowances = set_allowances(pool, again)
         return again
 
-    def more_allowances(
-        self, pool: CasePool, state: int, like: InputSet
-    ) -> list[list[tolerance.Allowance]]:
-        """Return what the framework's own error allows of each output, for a set and for more of
-        its family in a state of the parameters; for fewer if the reference refuses one."""
-        own, key = framework_allowances(pool, like), (state, like.family)
-        if key not in pool.more_allowances:
-            pool.more_allowances[key] = self._more_allowances(pool, *key)
-        return [own, *pool.more_allowances[key]]
+    def framework_errors(
+        self, pool: CasePool, state: int, family: str, like: InputSet | None
+    ) -> list[list[tolerance.Drawn]]:
+        """Return what the framework's own error would allow of each output of a set, if there is
+        one, and of more sets of its family in a state of the parameters; of fewer if the reference
+        refuses one, or is not finite."""
+        key = state, family
+        if key not in pool.framework_errors:
+            pool.framework_errors[key] = self._more_errors(pool, *key)
+        own = [framework_errors(pool, like)] if like is not None else []
+        return [*own, *pool.framework_errors[key]]
 
-    def _more_allowances(
-        self, pool: CasePool, state: int, family: str
-    ) -> list[list[tolerance.Allowance]]:
-        before, found = pool.states.current, list[list[tolerance.Allowance]]()
+    def _more_errors(self, pool: CasePool, state: int, family: str) -> list[list[tolerance.Drawn]]:
+        before, found = pool.states.current, list[list[tolerance.Drawn]]()
         small = pool.input_bytes <= LARGE_BYTES and MORE_DRAWS * pool.call_s <= MORE_SECONDS
         try:
             with contextlib.suppress(WorkerFailed):
                 self.set_state(pool, state)
                 for _ in range(MORE_DRAWS if small else 1):
-                    drawn = self._maker.make_set(pool, family)
-                    found.append(framework_allowances(pool, drawn))
+                    input_set = self._maker.make_set(pool, family)
+                    if input_set.finite:
+                        found.append(framework_errors(pool, input_set))
         finally:
             if before is not None:
                 self.set_state(pool, before)

@@ -32,15 +32,12 @@ MOST_RELIEF = 1e30  # single precision must hold a limit
 MANY_NAMED, NAMED_TIMES = 64, 1.5
 
 
-def framework_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.Allowance]:
-    """Return what the framework's own error alone allows of each output for exactly these inputs,
-    all relative to the size of the output; see tolerance.by_more_draws."""
-    return [
-        replace(allowance, least=allowance.least / max(distance.rms(expected), 1e-300))
-        for allowance, expected in zip(
-            set_allowances(pool, input_set, floors=False), input_set.expected, strict=True
-        )
-    ]
+def framework_errors(pool: CasePool, input_set: InputSet) -> list[tolerance.Drawn]:
+    """Return what the framework's own error alone would allow of each output of a set."""
+    if not input_set.drawn:
+        allowances = set_allowances(pool, input_set, floors=False)
+        input_set.drawn = list(map(tolerance.drawn, allowances, input_set.expected))
+    return input_set.drawn
 
 
 def set_allowances(

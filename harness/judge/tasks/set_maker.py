@@ -93,7 +93,7 @@ class SetMaker:
             second=[t for each in seconds for t in self._place(each.tensors(data["second"]))],
             memory=data["memory"],
             orders=pool.orders,
-            between=pool.between,
+            counted=pool.counted,
             effects=data["effects"],
         )
 
@@ -163,7 +163,7 @@ class SetMaker:
                 alternatives=[[output[number] for output in side] for side in alternatives],
                 memory=each["memory"],
                 orders=pool.orders,
-                between=pool.between,
+                counted=pool.counted,
             )
             for number, (each, family) in enumerate(zip(replies, families, strict=True))
         ]

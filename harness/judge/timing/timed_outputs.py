@@ -63,8 +63,9 @@ def verify_outputs(
     what it is off by in more draws is allowed, too: of a column that hardly varies, one rounding
     decides a batch norm, and a plain copy for 64 rows was called wrong in 4 of 14 searches."""
 
-    def more(number: int, like: InputSet) -> Sequence[tolerance.Allowance]:
-        return [each[number] for each in drawer.more_allowances(pool, half.state, like)]
+    def more(number: int, of: InputSet, again: InputSet | None) -> Sequence[tolerance.Drawn]:
+        found = drawer.framework_errors(pool, half.state, of.family, again)
+        return [each[number] for each in found]
 
     right: list[torch.Tensor] = []
     warm_set, changed = half.warm_set, half.state != 0
@@ -82,9 +83,11 @@ def verify_outputs(
                     warm_set.framework[number],
                 )
                 finding = oracle.compare(output, *reference, pool.bitwise)
-                finding = oracle.compare_by_more_draws(
-                    finding, output, *reference, partial(more, number, warm_set)
-                )
+                if finding.signal is not None:
+                    again = drawer.draw_again(pool, half.state, warm_set)
+                    finding = oracle.compare_by_more_draws(
+                        finding, output, *reference, partial(more, number, warm_set, again)
+                    )
                 _raise_if_wrong(case, finding, output, changed=changed)
                 right = right if len(right) > number else [*right, output]
             timed, framework = stack[pool.warm_calls :], group.framework[number]
@@ -121,16 +124,15 @@ def verify_outputs(
                             number, timed[call], expected[call], again, limits, other
                         ):
                             continue
-                        if again is not None:
-                            finding = oracle.compare_by_more_draws(
-                                finding,
-                                timed[call],
-                                expected[call],
-                                limits,
-                                other,
-                                partial(more, number, again),
-                                size,
-                            )
+                        finding = oracle.compare_by_more_draws(
+                            finding,
+                            timed[call],
+                            expected[call],
+                            limits,
+                            other,
+                            partial(more, number, input_set, again),
+                            size,
+                        )
                     _raise_if_wrong(case, finding, timed[call], changed=changed)
     pending.clear()
 

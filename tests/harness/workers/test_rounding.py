@@ -24,6 +24,10 @@ def on_a_grid(given: list[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.round(x / step) * step]
 
 
+def normed(given: list[torch.Tensor]) -> torch.Tensor:
+    return torch.layer_norm(given[0], given[0].shape[-1:])
+
+
 def inputs(rows: int = 512) -> list[torch.Tensor]:
     return [torch.randn(rows, 512, generator=torch.Generator().manual_seed(1))]
 
@@ -160,6 +164,13 @@ def test_decimals_have_steps_of_their_own() -> None:
     "call",
     [
         lambda given: [(torch.relu(torch.layer_norm(given[0], (512,))) > 0).sum(1)],
+        lambda given: [(normed(given).relu().clamp(max=6) > 0).sum(1)],
+        lambda given: [(normed(given).relu().relu() > 0).sum(1)],
+        lambda given: [(torch.relu(normed(given) * (torch.arange(512) < 256)) > 0).sum(1)],
+        lambda given: [
+            (torch.maximum(normed(given).relu(), (normed(given) - 1).relu()) > 0).sum(1)
+        ],
+        lambda given: [((normed(given) * (normed(given) > 0)).relu() > 0).sum(1)],
         lambda given: [((given[0] * (given[0] > 0)).abs().cumsum(1) * 0.3 > 0).sum(1)],
         lambda given: [(torch.softmax(given[0] - 1e30 * (given[0] < 0), 1) > 0).sum(1)],
     ],
@@ -173,17 +184,24 @@ def test_what_is_zero_by_structure_stays_so(call: Call) -> None:
 
 @pytest.mark.parametrize(
     "rectify",
-    [torch.relu, lambda z: z.clamp(min=0), lambda z: torch.maximum(z, torch.zeros_like(z))],
+    [
+        torch.relu,
+        lambda z: z.clamp(min=0),
+        lambda z: z.relu().clamp(max=6),
+        lambda z: torch.maximum(z, torch.zeros_like(z)),
+        lambda z: z * (z > 0),
+        lambda z: torch.where(z > 0, z, 0),
+    ],
 )
 def test_what_is_rectified_close_to_zero_may_be_above(rectify: Callable[..., torch.Tensor]) -> None:
     def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
         (x,) = given
         return [rectify(x - x.mean(1, keepdim=True)) > 0]
 
-    x = torch.tensor([[3.0 + 1e-9, -1.0, -2.0, -1e-9]], dtype=torch.float64)
+    x = torch.tensor([[3.0 + 1e-9, 1.0, -2.0, -2.0, -1e-9]], dtype=torch.float64)
     found = [each for (each,) in rounding.compute_alternatives(call, [x], SLACK, [torch.bool])]
-    assert {bool(each[0, 3]) for each in found} == {False, True}
-    assert all(each[0, :3].tolist() == [True, False, False] for each in found)
+    assert {bool(each[0, 4]) for each in found} == {False, True}
+    assert all(each[0, :4].tolist() == [True, True, False, False] for each in found)
 
 
 @pytest.mark.parametrize(

@@ -569,23 +569,29 @@ def test_what_updates_decide_otherwise_is_told() -> None:
     ("dtype", "factor"), [(torch.float32, 2.0), (torch.float64, 2.0), (torch.bfloat16, 1.0)]
 )
 def test_more_draws_widen_limits_within_bounds(dtype: torch.dtype, factor: float) -> None:
-    def limits(size: float) -> tolerance.Allowance:
-        return tolerance.Allowance(size, size, size, size, 0.0, apart=size)
+    own = tolerance.Allowance(1e-6, 1e-6, 1e-6, 1e-6, 0.0, apart=1e-6)
 
-    def wider(own: tolerance.Allowance, *others: float) -> tolerance.Allowance:
-        return tolerance.by_more_draws(own, [limits(each) for each in others], dtype, 1.0)
+    def wider(*draws: float, size: float = 1.0) -> tolerance.Allowance:
+        found = [tolerance.Drawn(*[each] * 4) for each in draws]
+        return tolerance.by_more_draws(own, found, dtype, size)
 
-    own = limits(1e-6)
-    assert wider(own) == own
-    assert wider(own, 1e-7, 4e-7) == own
-    assert wider(own, 1e-6, 3e-6).norm == pytest.approx(factor * 3e-6)
-    small = tolerance.by_more_draws(own, [limits(3e-6)], dtype, 0.5)
-    assert small.least == pytest.approx(factor * 1.5e-6)
-    hopeless = wider(own, 1.0)
-    assert (hopeless.norm, hopeless.row, hopeless.apart) == pytest.approx((1.6e-5,) * 3)
+    assert wider(1e-7, 4e-7) == own
+    assert wider(1e-6, 3e-6).norm == pytest.approx(factor * 3e-6)
+    assert wider(3e-6, size=0.5).least == pytest.approx(factor * 1.5e-6)
+    hopeless = wider(1.0)
+    assert (hopeless.norm, hopeless.row, hopeless.least, hopeless.apart) == pytest.approx(
+        (1.6e-5,) * 4
+    )
     assert hopeless.element == own.element
     expected = torch.randn(64, 256, dtype=torch.float64)
     assert not oracle.is_right(torch.zeros(64, 256, dtype=dtype), expected, hopeless)
+
+
+def test_a_draw_of_zeros_allows_nothing_elsewhere() -> None:
+    zeros, off = torch.zeros(8, 8, dtype=torch.float64), torch.full((8, 8), 1e-9)
+    found = tolerance.drawn(tolerance.derive(zeros, off, 8), zeros)
+    assert found.least == 0.0
+    assert tolerance.finite_rms(torch.tensor([3.0, torch.inf, torch.nan, 4.0])) == 2.5
 
 
 def test_only_what_is_near_its_limit_is_looked_at_again() -> None:

@@ -49,8 +49,15 @@ def test_whole_numbers_between_right_ones_are_right_if_asked(value: int, right: 
     turned = [torch.full((3,), 4), torch.full((3,), 9)]
     own = torch.tensor([6, value, 6])
     assert torch.equal(ties.settle(own, wanted, turned, between=True), own) is right
-    truths = torch.zeros(3, dtype=torch.bool)
-    assert torch.equal(ties.settle(truths, truths, [truths], between=True), truths)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.uint16, torch.float8_e8m0fnu])
+def test_nothing_between_is_right_for_what_is_no_count(dtype: torch.dtype) -> None:
+    wanted, turned = torch.tensor([1.0, 1.0]).to(dtype), torch.tensor([0.0, 8.0]).to(dtype)
+    own = torch.tensor([0.5, 4.0]).to(dtype)
+    found = ties.settle(own, wanted, [turned], between=True)
+    allowed = [wanted.to(torch.float64), turned.to(torch.float64)]
+    assert all(float(each) in [float(a[n]) for a in allowed] for n, each in enumerate(found))
 
 
 def test_without_alternatives_what_is_expected_stays() -> None:

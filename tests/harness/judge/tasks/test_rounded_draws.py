@@ -11,7 +11,7 @@ import torch
 from harness.judge.correctness import oracle
 from harness.judge.device.machine import Machine
 from harness.judge.exchange.case_pool import CasePool
-from harness.judge.tasks.drawer import Drawer
+from harness.judge.tasks.drawer import MORE_DRAWS, Drawer
 from harness.judge.tasks.opening import open_task
 from harness.wire.nesting import tensors_of
 
@@ -83,3 +83,17 @@ def test_what_chooses_among_computed_values_knows_several(judge_cache: Path) -> 
         assert pool.roundoff > 0
         assert "arbitrarily" in pool.dropped_families["uneven"]  # a softmax that has saturated
         assert pool.checking[0][1].alternatives
+
+
+def test_outputs_that_count_are_known_and_framework_errors_drawn_once(judge_cache: Path) -> None:
+    with opened("active", judge_cache) as (drawer, pool):
+        assert pool.counted == [1]
+        held = pool.checking[0][1]
+        assert held.counted == [1]
+        first = drawer.framework_errors(pool, 0, held.family, held)
+        again = drawer.framework_errors(pool, 0, held.family, None)
+        assert first[1:] == again
+        assert len(again) == MORE_DRAWS
+        assert all(0 < each[0].norm < held.allowances[0].norm for each in first)
+    with opened("experts", judge_cache) as (_, pool):
+        assert pool.counted == []
