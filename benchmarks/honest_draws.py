@@ -123,7 +123,9 @@ def main() -> int:
     began, records, failed = time.monotonic(), list[dict[str, Any]](), dict[str, str]()
     with (
         tempfile.TemporaryDirectory() as libraries,
-        ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as workers,
+        ProcessPoolExecutor(
+            os.cpu_count(), mp_context=get_context("spawn"), max_tasks_per_child=1
+        ) as workers,
     ):
         os.environ["KEVOLVE_NATIVE_CACHE"] = libraries
         tasks = {

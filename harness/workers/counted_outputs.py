@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..wire.nesting import tensors_of
-from . import decisions
+from . import decision_runs, decisions
 
 _Kind = Literal["truth", "count"]
 
@@ -43,9 +43,9 @@ def find(call: Callable[[Any], Sequence[Any]], inputs: Any) -> list[int]:
         ) -> Any:
             kwargs = kwargs or {}
             name = full_name(func).split(".")[1]
-            given = [_storage(t) for t in tensors_of([*args, *kwargs.values()])]
+            given = [decision_runs.storage(t) for t in tensors_of([*args, *kwargs.values()])]
             result = self.run(func, args, kwargs)
-            made = [_storage(t) for t in tensors_of(result)]
+            made = [decision_runs.storage(t) for t in tensors_of(result)]
             if made and set(made) <= set(given) and not name.endswith("_"):
                 return result  # another view of the same
             kind = _kind_of(
@@ -59,7 +59,7 @@ def find(call: Callable[[Any], Sequence[Any]], inputs: Any) -> list[int]:
 
     with CountingMode():
         outputs = call(inputs)
-        return [n for n, t in enumerate(outputs) if kinds.get(_storage(t)) == "count"]
+        return [n for n, t in enumerate(outputs) if kinds.get(decision_runs.storage(t)) == "count"]
 
 
 def _kind_of(name: str, given: Sequence[_Kind | None]) -> _Kind | None:
@@ -77,10 +77,3 @@ def _kind_of(name: str, given: Sequence[_Kind | None]) -> _Kind | None:
     if name in _PASSING or (name == "sub" and len(given) == 1):
         return "count" if "count" in given or name == "add" else "truth"
     return None
-
-
-def _storage(tensor: Any) -> int:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):  # sparse tensors have none
-        return 0

@@ -28,6 +28,7 @@ _RECTIFIERS = frozenset([
 # by smaller sides only values that single precision holds for equal are together
 LEAST_GROUPING = 0.125
 SINGLE = 2.0**-24  # its unit roundoff
+LEAST_SCALE = 1e-30
 
 
 def are_made(names: Iterable[str], *, discrete: bool) -> bool:
@@ -80,6 +81,26 @@ def orders_missing(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bo
     )
 
 
+def decided(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], int | None]:
+    """Return copies of what an operator's decision depends on: of a comparison of two numbers their
+    difference. And the axis along which it chooses places, None for another one and for all
+    values."""
+    if name in _ELEMENTWISE:
+        return [args[0] - args[1]], None
+    at = compared(name, args, kwargs) or [0]
+    axis = _axis(name, args, kwargs) if name in CHOICES else None
+    return [args[each].clone() for each in at], axis
+
+
+def smaller(size: Any, usual: Any) -> Any:
+    """Return the smaller one of a size and a usual one, if that is known for as many lines."""
+    import torch
+
+    if usual is None or (usual.dim() and usual.shape != size.shape):
+        return size
+    return torch.minimum(size, usual.to(size.dtype))
+
+
 def move(
     name: str,
     args: Sequence[Any],
@@ -88,25 +109,27 @@ def move(
     slack: float,
     *,
     relative: bool = False,
+    usual: Any = None,
 ) -> Any:
     """Return the first value on which the operator decides, moved by about `slack`, relative to the
     value plus the usual size in its tensor, or among those that are put in order. side: of a
     comparison up or down. Values in order that are closer become equal, but for their places, by
     which the first ones come first where it is positive and the last ones otherwise; by 1 and by
     0.125 other ones are together, and by less those that are equal in single precision. relative: a
-    compared value moves relative to itself alone."""
+    compared value moves relative to itself alone. usual: an upper limit on the usual size, see
+    uncertainty; None without one."""
     import torch
 
     value = args[compared(name, args, kwargs)[0]]
     if name in COMPARISONS:
-        size = _size(value, relative=relative)
+        size = _size(value, relative=relative, usual=usual)
         if not relative:
             size = size.clamp(min=torch.finfo(value.dtype).tiny)  # where all are zero
         return value + side * slack * size
-    return _grouped(value, _axis(name, args, kwargs), side, slack)
+    return _grouped(value, _axis(name, args, kwargs), side, slack, usual)
 
 
-def _grouped(value: Any, axis: int | None, side: float, slack: float) -> Any:
+def _grouped(value: Any, axis: int | None, side: float, slack: float, usual: Any) -> Any:
     """Return values that are put in order along an axis, close ones in the order of their places,
     see `move`."""
     import torch
@@ -128,7 +151,9 @@ def _grouped(value: Any, axis: int | None, side: float, slack: float) -> Any:
     usable = torch.where(finite, value, 0)
     squares = usable.square()
     mean = squares.mean() if axis is None else squares.mean(axis, keepdim=True)
-    scale = mean.sqrt().clamp(min=torch.finfo(value.dtype).tiny)
+    # not so far below the largest value that their ratio overflows
+    least = (LEAST_SCALE * mean.sqrt()).clamp(min=torch.finfo(value.dtype).tiny)
+    scale = torch.maximum(smaller(mean.sqrt(), usual), least)
     # on this axis steps of equal width are relative to the value plus the scale
     bent = usable.sign() * torch.log1p(usable.abs() / scale)
     offset = {1.0: 0.0, LEAST_GROUPING: 0.5}.get(abs(side), 0.25)
@@ -159,33 +184,33 @@ def move_rectified(name: str, args: Sequence[Any], side: float, slack: float) ->
     return [moved(first), *(map(moved, others) if name in _OF_TWO else others)]
 
 
-def are_zero(name: str, args: Sequence[Any]) -> Any:
-    """Return where both sides of a comparison are zero, None for another operator."""
-    return (args[0] == 0) & (args[1] == 0) if name in _ELEMENTWISE else None
+def are_equal(name: str, args: Sequence[Any]) -> Any:
+    """Return where both sides of a comparison are equal, None for another operator."""
+    return args[0] == args[1] if name in _ELEMENTWISE else None
 
 
 def keep_equal(
     name: str, args: Sequence[Any], kwargs: dict[str, Any], moved: Sequence[Any], where: Any
 ) -> Sequence[Any]:
-    """Return a comparison's arguments as moved, but those of args where its sides stay equal.
-    where: see are_zero; None where nothing does. What was moved before may have changed shapes."""
+    """Return a comparison's arguments as moved, but equal ones where its sides stay equal. where:
+    see are_equal; None where nothing does. What was moved before may have changed shapes."""
     import torch
 
-    now = are_zero(name, args)
+    now = are_equal(name, args)
     if where is None or now is None or where.shape != now.shape:
         return moved
     at = compared(name, args, kwargs)[0]
     kept = list(moved)
-    kept[at] = torch.where(where, args[at], moved[at])
+    kept[at] = torch.where(where, args[1 - at], moved[at])
     return kept
 
 
-def _size(value: Any, *, relative: bool = False) -> Any:
+def _size(value: Any, *, relative: bool = False, usual: Any = None) -> Any:
     """Return the sizes of compared values, to which a move is relative."""
     import torch
 
     usable = torch.where(value.isfinite(), value, 0)
-    return usable.abs() if relative else usable.abs() + _usual_size(usable)
+    return usable.abs() if relative else usable.abs() + smaller(_usual_size(usable), usual)
 
 
 def _usual_size(value: Any) -> Any:

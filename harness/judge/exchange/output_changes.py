@@ -11,7 +11,7 @@ own, so that nobody can tell from a few elements whether an output was changed.
 
 from __future__ import annotations
 
-import itertools
+import math
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -97,13 +97,44 @@ def _parts(start: int, size: int, noise: memoryview) -> Iterator[tuple[int, memo
 def find_overlap(outputs: Sequence[OutputPlace], together: Sequence[int]) -> tuple[int, int] | None:
     """Find two outputs of a call that share memory although the reference's do not; changing one
     would change the other. together: see InputSet.memory. Outputs with gaps may be interleaved."""
-    plain = [n for n in range(len(together)) if outputs[n].strides is None and outputs[n].size]
-    ordered = sorted(plain, key=lambda n: outputs[n].address)
-    for first, second in itertools.pairwise(ordered):
+    filled = [n for n in range(len(together)) if outputs[n].size]
+    ordered = sorted(filled, key=lambda n: outputs[n].address)
+    for place, first in enumerate(ordered):
         end = outputs[first].address + outputs[first].size
-        if outputs[second].address < end and together[first] != together[second]:
-            return min(first, second), max(first, second)
+        for second in ordered[place + 1 :]:
+            if outputs[second].address >= end:
+                break
+            both = outputs[first], outputs[second]
+            if together[first] != together[second] and (
+                all(map(_is_dense, both)) or _share_elements(*both)
+            ):
+                return min(first, second), max(first, second)
     return None
+
+
+def _is_dense(output: OutputPlace) -> bool:
+    """Return whether an output fills its range, in whatever order of the axes."""
+    return output.strides is None or output.size == output.leaf["nbytes"]
+
+
+def _share_elements(first: OutputPlace, second: OutputPlace) -> bool:
+    """Return whether an element of one output lies where one of the other does. first: which begins
+    first."""
+    import torch
+
+    size = max(each.address + each.size for each in (first, second)) - first.address
+    taken = torch.zeros(size, dtype=torch.bool)
+
+    def elements(output: OutputPlace) -> torch.Tensor:
+        shape = output.leaf["shape"]
+        item = output.leaf["nbytes"] // math.prod(shape)
+        steps = output.strides or contiguous_strides(shape)
+        shown = [extent if step else 1 for extent, step in zip(shape, steps, strict=True)]
+        strides = [item * step for step in steps]
+        return taken.as_strided((*shown, item), (*strides, 1), output.address - first.address)
+
+    elements(first)[...] = True
+    return bool(elements(second).any())
 
 
 def _element(output: OutputPlace) -> tuple[int, int]:

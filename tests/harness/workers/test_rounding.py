@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from harness.workers import high_precision, operators, rounding
+from harness.workers import decision_runs, high_precision, operators, rounding
 
 SLACK = 34 * rounding.SINGLE
 Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
@@ -26,6 +26,10 @@ def on_a_grid(given: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def normed(given: list[torch.Tensor]) -> torch.Tensor:
     return torch.layer_norm(given[0], given[0].shape[-1:])
+
+
+def masked(given: list[torch.Tensor], fill: float = -1e30) -> torch.Tensor:
+    return normed(given).masked_fill(torch.arange(512) % 4 != 0, fill)
 
 
 def inputs(rows: int = 512) -> list[torch.Tensor]:
@@ -157,7 +161,7 @@ def test_decimals_have_steps_of_their_own() -> None:
     )
     assert float((high - low).max()) == pytest.approx(0.01)
     # MOST on either side
-    assert float((high != low).double().mean()) == pytest.approx(2 * rounding.MOST, rel=0.2)
+    assert float((high != low).double().mean()) == pytest.approx(2 * decision_runs.MOST, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +184,38 @@ def test_what_is_zero_by_structure_stays_so(call: Call) -> None:
     (expected,) = call(precise)
     for (found,) in rounding.compute_alternatives(call, precise, SLACK, [torch.int64]):
         assert float((found != expected).double().mean()) < 0.05
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given: [(normed(given) >= normed(given).amax(1, keepdim=True)).sum(0)],
+        lambda given: [(normed(given) >= normed(given).topk(9)[0][:, -1:]).sum(1)],
+        lambda given: [normed(given).clamp(-1, 1).abs() >= 1],
+        lambda given: [(normed(given) - normed(given).amax(1, keepdim=True)).exp() >= 1],
+    ],
+)
+def test_a_number_that_is_compared_with_itself_stays_equal(call: Call) -> None:
+    precise = high_precision.to_double(inputs())
+    (expected,) = call(precise)
+    for (found,) in rounding.compute_alternatives(call, precise, SLACK, [expected.dtype]):
+        assert float((found != expected).double().mean()) < 0.02
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given: [masked(given).topk(16)[1]],
+        lambda given: [(masked(given) > 1.0).sum(1)],
+        lambda given: [masked(given, -1e9).argmax(1)],
+        lambda given: [torch.softmax(20 * normed(given), 1).topk(8)[1]],
+    ],
+)
+def test_fills_and_heavy_tails_leave_the_others_as_they_are(call: Call) -> None:
+    precise = high_precision.to_double(inputs())
+    (expected,) = call(precise)
+    for (found,) in rounding.compute_alternatives(call, precise, SLACK, [expected.dtype]):
+        assert float((found != expected).double().mean()) < 0.02
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,21 @@ def test_two_outputs_in_one_memory_are_found() -> None:
     assert output_changes.find_overlap(parts, [0, 1, 0, 0]) is None
 
 
+def test_so_are_those_with_strides() -> None:
+    whole = torch.zeros(6, 8)
+    turned, part = shown(whole.t()), shown(whole[:3])
+    assert output_changes.find_overlap([turned, part], [0, 1]) == (0, 1)
+    assert output_changes.find_overlap([shown(whole), turned, shown(whole.t())], [0, 0, 2]) == (
+        0,
+        2,
+    )
+    even, odd, wide = shown(whole[:, ::2]), shown(whole[:, 1::2]), shown(whole[:, 1:4])
+    assert output_changes.find_overlap([even, odd], [0, 1]) is None
+    assert output_changes.find_overlap([even, odd, wide], [0, 1, 2]) == (0, 2)
+    assert output_changes.find_overlap([shown(whole[:, :1].expand(6, 8)), odd], [0, 1]) is None
+    assert output_changes.find_overlap([shown(whole[:, 1:2].expand(6, 8)), odd], [0, 1]) == (0, 1)
+
+
 def test_expanded_outputs_and_those_of_eight_bits_are_changed() -> None:
     base = torch.zeros(4, 1)
     output_changes.overwrite(os.getpid(), shown(base.expand(4, 8)))
