@@ -40,7 +40,7 @@ class Uncertainty:
 
     def equal(self, side: float) -> dict[int, Any]:
         """Return where both sides of comparisons are equal whatever they are, also if what was
-        rectified or decided before is moved to a side, of SIDES."""
+        rectified or decided before is moved as far as this side, of SIDES, up or down."""
         return self._equal[_coarse(side)]
 
 
@@ -78,18 +78,22 @@ def measure(
             usual[number] = _usual_change(values, others, axis)
     equal = {}
     for side in {_coarse(side) for side in SIDES}:
-        there = again(side) if plain.equal and plain.before else alike
-        both = {n: (where, there.equal.get(n)) for n, where in plain.equal.items()}
-        equal[side] = {
-            n: where & still
-            for n, (where, still) in both.items()
-            if still is not None and still.shape == where.shape
-        }
+        # a later operator may turn up into down
+        there = [again(side), again(-side)] if plain.equal and plain.before else [alike]
+        equal[side] = functools.reduce(_still_equal, [each.equal for each in there], plain.equal)
     return Uncertainty(usual, equal)
 
 
 def _coarse(side: float) -> float:
-    return math.copysign(max(decisions.LEAST_GROUPING, abs(side)), side)
+    return max(decisions.LEAST_GROUPING, abs(side))
+
+
+def _still_equal(before: dict[int, Any], now: dict[int, Any]) -> dict[int, Any]:
+    return {
+        number: where & now[number]
+        for number, where in before.items()
+        if number in now and now[number].shape == where.shape
+    }
 
 
 def _look(

@@ -227,6 +227,8 @@ def test_fills_and_heavy_tails_leave_the_others_as_they_are(call: Call) -> None:
         lambda z: torch.maximum(z, torch.zeros_like(z)),
         lambda z: z * (z > 0),
         lambda z: torch.where(z > 0, z, 0),
+        lambda z: -(-z).clamp(max=0),
+        lambda z: (-z).clamp(-6, 0).abs(),
     ],
 )
 def test_what_is_rectified_close_to_zero_may_be_above(rectify: Callable[..., torch.Tensor]) -> None:
