@@ -51,9 +51,11 @@ def find(call: Callable[[Any], Sequence[Any]], inputs: Any) -> list[int]:
             kind = _kind_of(
                 name.strip("_") if name != "_to_copy" else name, [kinds.get(s) for s in given]
             )
-            for storage in made:
+            if kwargs.get("alpha", 1) != 1:
+                kind = None
+            for tensor, storage in zip(tensors_of(result), made, strict=True):
                 kinds.pop(storage, None)
-                if kind:
+                if kind and (kind == "truth" or tensor.element_size() >= 4):  # fewer bits may wrap
                     kinds[storage] = kind
             return result
 

@@ -7,6 +7,14 @@ from typing import Any
 
 from . import decisions, operators
 
+# operators whose results are numbers of their first argument, besides exact ones
+_COPYING = frozenset([
+    "median", "nanmedian", "mode", "nan_to_num", "cummax", "cummin", "kthvalue", "masked_scatter",
+    "select_scatter", "slice_scatter", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "max_pool2d_with_indices", "max_pool3d_with_indices",
+    "adaptive_max_pool2d", "adaptive_max_pool3d",
+])  # fmt: skip
+
 # the most that an argument is moved, in steps: then 1 in 32 evenly spread arguments is near a tie,
 # and a kernel with another rounding rule is still wrong in the rest
 MOST = 2.0**-6
@@ -73,7 +81,7 @@ def move(
         return moved
     value = args[0]
     usable = torch.where(value.isfinite(), value, 0).abs()
-    beside = decisions.smaller(usable.square().mean().sqrt(), usual)
+    beside = decisions.smaller(decisions.typical_size(usable), usual)
     step = (
         float(torch.as_tensor(args[1]).abs().min())
         if name in SCALING
@@ -91,6 +99,11 @@ def keeps_exact(name: str) -> bool:
 
 def _rounds(name: str, args: Sequence[Any]) -> bool:
     return is_rounding(name) and args[0].is_floating_point()
+
+
+def copies(name: str) -> bool:
+    """Return whether each number that an operator returns is one of its arguments', or exact."""
+    return name in _COPYING or keeps_exact(name)
 
 
 def is_rounding(name: str) -> bool:

@@ -28,7 +28,6 @@ _RECTIFIERS = frozenset([
 # by smaller sides only values that single precision holds for equal are together
 LEAST_GROUPING = 0.125
 SINGLE = 2.0**-24  # its unit roundoff
-LEAST_SCALE = 1e-30
 
 
 def are_made(names: Iterable[str], *, discrete: bool) -> bool:
@@ -85,8 +84,12 @@ def decided(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[lis
     """Return copies of what an operator's decision depends on: of a comparison of two numbers their
     difference. And the axis along which it chooses places, None for another one and for all
     values."""
+    import torch
+
     if name in _ELEMENTWISE:
-        return [args[0] - args[1]], None
+        dtype = args[compared(name, args, kwargs)[0]].dtype
+        one, other = (t.to(dtype) if isinstance(t, torch.Tensor) else float(t) for t in args[:2])
+        return [one - other], None
     at = compared(name, args, kwargs) or [0]
     axis = _axis(name, args, kwargs) if name in CHOICES else None
     return [args[each].clone() for each in at], axis
@@ -147,19 +150,23 @@ def _grouped(value: Any, axis: int | None, side: float, slack: float, usual: Any
         above = torch.nextafter(single, torch.full_like(single, math.inf)).to(value.dtype)
         moved = single.to(value.dtype) - places * (above - single)
         return torch.where(moved.isfinite(), moved, value)
-    finite = value.isfinite()
-    usable = torch.where(finite, value, 0)
-    squares = usable.square()
-    mean = squares.mean() if axis is None else squares.mean(axis, keepdim=True)
-    # not so far below the largest value that their ratio overflows
-    least = (LEAST_SCALE * mean.sqrt()).clamp(min=torch.finfo(value.dtype).tiny)
-    scale = torch.maximum(smaller(mean.sqrt(), usual), least)
+    usable = torch.where(value.isfinite(), value, 0).double()
+    scale = smaller(typical_size(usable, axis), usual).clamp(min=1e-300)
     # on this axis steps of equal width are relative to the value plus the scale
-    bent = usable.sign() * torch.log1p(usable.abs() / scale)
+    ratio = usable.abs() / scale
+    bent = usable.sign() * torch.log1p(ratio)
     offset = {1.0: 0.0, LEAST_GROUPING: 0.5}.get(abs(side), 0.25)
     grouped = ((bent / slack + offset).floor() + (1 - offset) - places) * slack
-    moved = grouped.sign() * scale * torch.expm1(grouped.abs())
-    return torch.where(finite, moved, value)
+    moved = (grouped.sign() * scale * torch.expm1(grouped.abs())).to(value.dtype)
+    return torch.where(value.isfinite() & ratio.isfinite() & moved.isfinite(), moved, value)
+
+
+def typical_size(value: Any, axis: int | None = None) -> Any:
+    """Return the root mean square of all values or along an axis, without overflow."""
+    top = value.abs().amax() if axis is None else value.abs().amax(axis, keepdim=True)
+    top = top.clamp(min=1e-300)
+    squares = (value / top).square()
+    return top * (squares.mean() if axis is None else squares.mean(axis, keepdim=True)).sqrt()
 
 
 def rectifies(name: str) -> bool:

@@ -143,14 +143,16 @@ def compute_alternatives(
     slack: float,
     dtypes: Sequence[Any],
     certain: Sequence[Certainty] = (),
+    found: uncertainty.Uncertainty | None = None,
 ) -> list[list[Any]]:
     """Return the outputs of call(inputs), in these dtypes, with deciding values moved to each of
-    SIDES; [] without slack. slack: the largest move, relative to the value plus the usual size in
-    its tensor, if that counts. certain: of each decision, see certainties; "uncertain" for those
-    beyond."""
+    SIDES, or as they are where the call does not work with these; [] without slack. slack: the
+    largest move, relative to the value plus the usual size in its tensor, if that counts. certain:
+    of each decision, see certainties; "uncertain" for those beyond. found: what was measured of the
+    call, if it was."""
     if not slack:
         return []
-    found = uncertainty.measure(call, inputs, slack, certain)
+    known = found or uncertainty.measure(call, inputs, slack, certain)
 
     def move(
         name: str,
@@ -161,15 +163,35 @@ def compute_alternatives(
         *,
         side: float,
     ) -> Sequence[Any]:
-        relative, usual = certainty == "relative", found.usual.get(number)
+        relative, usual = certainty == "relative", known.usual.get(number)
         moved = decision_runs.move(name, args, kwargs, side, slack, relative=relative, usual=usual)
-        return decisions.keep_equal(name, args, kwargs, moved, found.equal(side).get(number))
+        return decisions.keep_equal(name, args, kwargs, moved, known.equal(side).get(number))
 
     sides = []
     for side in SIDES:
-        outputs = _call_deciding(call, inputs, partial(move, side=side), certain)
+        outputs = _call_moved(call, inputs, partial(move, side=side), certain, known.shapes)
         sides.append([t.to(d).contiguous() for t, d in zip(outputs, dtypes, strict=True)])
     return sides
+
+
+def _call_moved(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    decide: _Decide,
+    certain: Sequence[Certainty],
+    shapes: Sequence[Any],
+) -> list[Any]:
+    """Return the outputs of call(inputs) with moved decisions; those of the call itself where their
+    shapes follow from decisions, or it raises an error."""
+    import torch
+
+    try:
+        outputs: list[Any] = _call_deciding(call, inputs, decide, certain)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # the task's own code, which accepts its own decisions
+        outputs = []
+    return outputs if [t.shape for t in outputs] == list(shapes) else list(call(inputs))
 
 
 def outputs_left_open(
@@ -178,6 +200,7 @@ def outputs_left_open(
     slack: float,
     outputs: Sequence[Any],
     certain: Sequence[Certainty],
+    known: uncertainty.Uncertainty | None = None,
 ) -> list[int]:
     """Return which outputs of call(inputs), in high precision, depend on the order of computed
     values of which some are equal, or missing although no input is. outputs: those of the call.
@@ -214,10 +237,12 @@ def outputs_left_open(
         relative = certainty == "relative"
         return decision_runs.move(name, args, kwargs, side, slack, relative=relative, usual=usual)
 
-    usual_sizes = uncertainty.measure(call, inputs, slack, certain).usual if found else {}
-    differing = set()
-    for side in SIDES if found else ():
-        moved = _call_deciding(call, inputs, partial(move, side=side), certain)
+    if not found:
+        return []
+    known = known or uncertainty.measure(call, inputs, slack, certain)
+    usual_sizes, differing = known.usual, set()
+    for side in SIDES:
+        moved = _call_moved(call, inputs, partial(move, side=side), certain, known.shapes)
         both = enumerate(zip(moved, outputs, strict=True))
         differing |= {n for n, (one, other) in both if not tensor_relations.same(one, other)}
     return sorted(differing)

@@ -22,6 +22,7 @@ from . import (
     sampled_results,
     second_results,
     tensor_relations,
+    uncertainty,
 )
 from .live_task import CALL, LiveCase, LiveTask, plain_values_text
 from .task_file import TaskProblem
@@ -44,7 +45,7 @@ class _Results:
     """A drawn set. inputs: including upstream gradients. arguments: the inputs on the device.
     expected: the reference's outputs in high precision. alternatives: its outputs where values near
     a tie round the other way. call, precise: what gave the expected outputs. certain: of each
-    decision, see rounding.certainties."""
+    decision, see rounding.certainties. known: what was measured of these."""
 
     inputs: list[Any]
     arguments: list[Any]
@@ -53,6 +54,7 @@ class _Results:
     call: Callable[[Any], list[Any]]
     precise: Any
     certain: Sequence[rounding.Certainty]
+    known: uncertainty.Uncertainty | None
 
     def second(self, kind: second_results.Kind, seed: int) -> list[Any]:
         """Return the second results of the same inputs, see second_results."""
@@ -102,7 +104,12 @@ def make_set(
         left_open: list[int] = []
         if order.slack and discrete:
             left_open = rounding.outputs_left_open(
-                results.call, results.precise, order.slack, results.expected, results.certain
+                results.call,
+                results.precise,
+                order.slack,
+                results.expected,
+                results.certain,
+                results.known,
             )
         expected = _in_high_precision(case, results.expected)
         expected_layout = plan_layout(expected)
@@ -199,12 +206,15 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
             f"{task.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
             "they must be fixed for a case (use CASES to vary shapes)"
         )
-    certain: list[rounding.Certainty] = []
+    certain, known = list[rounding.Certainty](), None
     if order.slack:
         working = model_calls.forward(case.model, case.upstream)
         certain = rounding.certainties(working, arguments, call, precise)
-    alternatives = rounding.compute_alternatives(call, precise, order.slack, _dtypes(case), certain)
-    return _Results(inputs, arguments, expected, alternatives, call, precise, certain)
+        known = uncertainty.measure(call, precise, order.slack, certain)
+    alternatives = rounding.compute_alternatives(
+        call, precise, order.slack, _dtypes(case), certain, known
+    )
+    return _Results(inputs, arguments, expected, alternatives, call, precise, certain, known)
 
 
 def _framework_outputs(case: LiveCase, results: _Results) -> list[Any]:

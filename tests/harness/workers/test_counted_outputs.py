@@ -24,6 +24,8 @@ Call = Callable[[torch.Tensor], torch.Tensor]
         (lambda x: (x > 0).sum(-1).clamp_(max=3), True),
         (lambda x: x > 0, False),  # a truth value has no others between
         (lambda x: x.argmax(-1), False),
+        (lambda x: torch.add((x > 0).long(), (x > 1).long(), alpha=10), False),
+        (lambda x: (x > 0).sum(-1, dtype=torch.uint8), False),
         (lambda x: x.round().cummax(-1)[1], False),
         (lambda x: ((x > 0) * torch.tensor([1, 2, 4, 8])).sum(-1), False),
         (lambda x: (x > 0).sum(-1) - (x > 1).sum(-1), False),

@@ -28,6 +28,13 @@ def normed(given: list[torch.Tensor]) -> torch.Tensor:
     return torch.layer_norm(given[0], given[0].shape[-1:])
 
 
+def refusing_moves(given: list[torch.Tensor]) -> torch.Tensor:
+    if not torch.equal(given[0], given[0].float().double()):
+        raise ValueError("numbers of single precision only")
+    h = normed(given)
+    return (h >= h.amax(1, keepdim=True)).sum(0)
+
+
 def masked(given: list[torch.Tensor], fill: float = -1e30) -> torch.Tensor:
     return normed(given).masked_fill(torch.arange(512) % 4 != 0, fill)
 
@@ -193,6 +200,9 @@ def test_what_is_zero_by_structure_stays_so(call: Call) -> None:
         lambda given: [(normed(given) >= normed(given).topk(9)[0][:, -1:]).sum(1)],
         lambda given: [normed(given).clamp(-1, 1).abs() >= 1],
         lambda given: [(normed(given) - normed(given).amax(1, keepdim=True)).exp() >= 1],
+        lambda given: [(normed(given) >= normed(given).median(1, keepdim=True)[0]).sum(1)],
+        lambda given: [(normed(given) * 1.0 >= normed(given).amax(1, keepdim=True)).sum(0)],
+        lambda given: [refusing_moves(given)],
     ],
 )
 def test_a_number_that_is_compared_with_itself_stays_equal(call: Call) -> None:
@@ -208,6 +218,11 @@ def test_a_number_that_is_compared_with_itself_stays_equal(call: Call) -> None:
         lambda given: [masked(given).topk(16)[1]],
         lambda given: [(masked(given) > 1.0).sum(1)],
         lambda given: [masked(given, -1e9).argmax(1)],
+        lambda given: [masked(given, torch.finfo(torch.float64).min).topk(16)[1]],
+        lambda given: [masked(given, torch.finfo(torch.float64).min).argmax(1)],
+        lambda given: [masked([given[0].float()]).topk(16)[1]],
+        lambda given: [masked([given[0].float()], -1e9).topk(16)[1]],
+        lambda given: [(masked([given[0].float()]) > 1.0).sum(1)],
         lambda given: [torch.softmax(20 * normed(given), 1).topk(8)[1]],
     ],
 )
@@ -255,6 +270,39 @@ def test_what_rounding_decides_may_fall_on_either_side(call: Call, width: int) -
     precise = [torch.full((8, width), 0.3, dtype=torch.float64)]
     found = rounding.compute_alternatives(call, precise, SLACK, [torch.bool])
     assert {bool(each.all()) for (each,) in found} == {False, True}
+
+
+def test_shapes_that_follow_from_places_stay() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        shares = torch.softmax(given[0], 1)
+        return [shares[shares >= shares.topk(4, 1).values[:, -1:]].view(-1, 4), shares.argmax(1)]
+
+    given = inputs(16)[0][:, :64].double()
+    given[3, :5] = 5.0 + 1e-9 * torch.arange(5, dtype=torch.float64)
+    found = rounding.compute_alternatives(call, [given], SLACK, [torch.float64, torch.int64])
+    assert {tuple(each.shape) for each, _ in found} == {(16, 4)}
+
+
+def test_truth_values_and_complex_numbers_are_compared_as_well() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        z, x = given
+        h = normed([x])
+        return [(z - z.mean(1, keepdim=True)).real > 0, h > (x > 0), (x > 0) > h, h > True]
+
+    z = torch.full((8, 2), 0.3 + 0.1j, dtype=torch.complex128)
+    found = rounding.compute_alternatives(call, [z, inputs(8)[0].double()], SLACK, [torch.bool] * 4)
+    assert {bool(each[0].all()) for each in found} == {False, True}
+
+
+def test_what_a_model_keeps_is_not_moved() -> None:
+    kept = torch.ones(4, dtype=torch.float64)
+
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        kept.mul_(1.0)
+        return [normed(given)[:, :4] * kept > 0]
+
+    rounding.compute_alternatives(call, high_precision.to_double(inputs(8)), SLACK, [torch.bool])
+    assert torch.equal(kept, torch.ones(4, dtype=torch.float64))
 
 
 def test_shapes_may_follow_from_comparisons() -> None:
