@@ -114,5 +114,5 @@ def storage(tensor: Any) -> int:
     """Return a number for the storage of a tensor, 0 if it has none (sparse tensors)."""
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):
+    except RuntimeError:  # which an operator that is not there raises, too
         return 0
