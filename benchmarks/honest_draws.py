@@ -24,19 +24,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+import recording
+from oracle_mutations import outputs_of
 
-from harness.judge.correctness import oracle, tolerance  # noqa: E402
-from harness.judge.device.machine import Machine  # noqa: E402
-from harness.judge.exchange.case_pool import CasePool  # noqa: E402
-from harness.judge.exchange.input_sets import InputSet  # noqa: E402
-from harness.judge.tasks.drawer import Drawer  # noqa: E402
-from harness.judge.tasks.opening import open_task  # noqa: E402
-from harness.types import to_json  # noqa: E402
-from harness.wire import buffers  # noqa: E402
-from harness.workers import model_calls, modules  # noqa: E402
-from tests.exploits.entries import entries, task_path  # noqa: E402
+from harness.judge.correctness import oracle, tolerance
+from harness.judge.device.machine import Machine
+from harness.judge.exchange.case_pool import CasePool
+from harness.judge.exchange.input_sets import InputSet
+from harness.judge.tasks.drawer import Drawer
+from harness.judge.tasks.opening import open_task
+from harness.types import to_json
+from harness.workers import modules
+from tests.exploits.entries import entries, task_path
 
 
 def compare_draws(name: str, rounds: int, seconds: float) -> dict[str, Any]:
@@ -72,11 +71,11 @@ def compare_draws(name: str, rounds: int, seconds: float) -> dict[str, Any]:
 def _compare(
     found: dict[str, Any], drawer: Drawer, pool: CasePool, state: int, held: InputSet, module: Any
 ) -> None:
-    def more(number: int) -> list[tolerance.Drawn]:
-        errors = drawer.framework_errors(pool, state, held.family, held)
+    def more(number: int) -> list[tolerance.FrameworkAllowance]:
+        errors = drawer.framework_allowances(pool, state, held.family, held)
         return [each[number] for each in errors]
 
-    for number, output in enumerate(_outputs(pool, state, held, module)):
+    for number, output in enumerate(outputs_of(module, pool, state, held)):
         expected, allowance = held.expectation(number, output), held.allowances[number]
         framework = held.framework[number]
         finding = oracle.compare(output, expected, allowance, framework)
@@ -98,22 +97,11 @@ def _compare(
             )
 
 
-def _outputs(pool: CasePool, state: int, held: InputSet, module: Any) -> list[Any]:
-    """What the entry's module computes in this process, gradients included."""
-    arguments = buffers.read(pool.init_fd, pool.describe["init"])
-    model = modules.construct(module, modules.CANDIDATE, arguments, 0)
-    if pool.describe["state"]:
-        wanted = {name: (each[0], each[1]) for name, each in pool.describe["state"].items()}
-        values = list(buffers.read(pool.states[state], pool.describe["state_layout"]))
-        modules.copy_state(modules.match_state(wanted, model), values)
-    return model_calls.forward(model, pool.upstream)(buffers.read(held.file.fd, held.layout))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--out", type=Path, default=recording.RESULTS)
     parser.add_argument("--only", default="", help="names of entries, separated by commas")
     parser.add_argument("--rounds", type=int, default=12, help="draws of every family")
     parser.add_argument("--seconds", type=float, default=60.0, help="of one entry, at most")
@@ -159,8 +147,7 @@ def main() -> int:
         "environment": environment,
         "records": records,
     }
-    path = arguments.out / "honest_draws.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    recording.write(arguments.out, "honest_draws", result)
     print(json.dumps({k: v for k, v in result.items() if k != "records"}, indent=1))
     return int(bool(result["called_wrong"]))
 

@@ -120,7 +120,7 @@ class Draws:
 
 
 def outputs_of(module: Any, pool: CasePool, state: int, held: Any) -> list[Any]:
-    """What a candidate's module computes in this process on one set."""
+    """What a candidate's module computes in this process on one set, gradients included."""
     model = modules.construct(
         module, modules.CANDIDATE, buffers.read(pool.init_fd, pool.describe["init"]), 0
     )
@@ -128,7 +128,7 @@ def outputs_of(module: Any, pool: CasePool, state: int, held: Any) -> list[Any]:
     if wanted:
         values = list(buffers.read(pool.states[state], pool.describe["state_layout"]))
         modules.copy_state(modules.match_state(wanted, model), values)
-    return model_calls.forward(model)(buffers.read(held.file.fd, held.layout))
+    return model_calls.forward(model, pool.upstream)(buffers.read(held.file.fd, held.layout))
 
 
 def honest_texts(kernel: Kernel) -> dict[str, str]:

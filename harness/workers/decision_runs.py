@@ -7,7 +7,7 @@ from typing import Any
 
 from . import decisions, operators
 
-# operators whose results are numbers of their first argument, besides exact ones
+# operators that return numbers of their arguments unchanged, besides exact ones
 _COPYING = frozenset([
     "median", "nanmedian", "mode", "nan_to_num", "cummax", "cummin", "kthvalue", "masked_scatter",
     "select_scatter", "slice_scatter", "upsample_nearest1d", "upsample_nearest2d",

@@ -81,7 +81,7 @@ def orders_missing(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bo
 
 
 def decided(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], int | None]:
-    """Return copies of what an operator's decision depends on: of a comparison of two numbers their
+    """Return what an operator's decision depends on: of a comparison of two numbers their
     difference. And the axis along which it chooses places, None for another one and for all
     values."""
     import torch
@@ -92,7 +92,7 @@ def decided(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[lis
         return [one - other], None
     at = compared(name, args, kwargs) or [0]
     axis = _axis(name, args, kwargs) if name in CHOICES else None
-    return [args[each].clone() for each in at], axis
+    return [args[each] for each in at], axis
 
 
 def smaller(size: Any, usual: Any) -> Any:

@@ -143,16 +143,16 @@ def compute_alternatives(
     slack: float,
     dtypes: Sequence[Any],
     certain: Sequence[Certainty] = (),
-    found: uncertainty.Uncertainty | None = None,
+    known: uncertainty.Uncertainty | None = None,
 ) -> list[list[Any]]:
     """Return the outputs of call(inputs), in these dtypes, with deciding values moved to each of
     SIDES, or as they are where the call does not work with these; [] without slack. slack: the
     largest move, relative to the value plus the usual size in its tensor, if that counts. certain:
-    of each decision, see certainties; "uncertain" for those beyond. found: what was measured of the
+    of each decision, see certainties; "uncertain" for those beyond. known: what was measured of the
     call, if it was."""
     if not slack:
         return []
-    known = found or uncertainty.measure(call, inputs, slack, certain)
+    measured = known or uncertainty.measure(call, inputs, slack, certain)
 
     def move(
         name: str,
@@ -163,13 +163,13 @@ def compute_alternatives(
         *,
         side: float,
     ) -> Sequence[Any]:
-        relative, usual = certainty == "relative", known.usual.get(number)
+        relative, usual = certainty == "relative", measured.usual.get(number)
         moved = decision_runs.move(name, args, kwargs, side, slack, relative=relative, usual=usual)
-        return decisions.keep_equal(name, args, kwargs, moved, known.equal(side).get(number))
+        return decisions.keep_equal(name, args, kwargs, moved, measured.equal(side).get(number))
 
     sides = []
     for side in SIDES:
-        outputs = _call_moved(call, inputs, partial(move, side=side), certain, known.shapes)
+        outputs = _call_moved(call, inputs, partial(move, side=side), certain, measured.shapes)
         sides.append([t.to(d).contiguous() for t, d in zip(outputs, dtypes, strict=True)])
     return sides
 
@@ -204,7 +204,7 @@ def outputs_left_open(
 ) -> list[int]:
     """Return which outputs of call(inputs), in high precision, depend on the order of computed
     values of which some are equal, or missing although no input is. outputs: those of the call.
-    slack, certain: see compute_alternatives."""
+    slack, certain, known: see compute_alternatives."""
     given = [t for t in tensors_of(inputs) if t.is_floating_point()]
     whole = not any(bool(t.isnan().any()) for t in given)
     found, missing = set(), False
@@ -221,6 +221,9 @@ def outputs_left_open(
     _call_deciding(call, inputs, look, certain)
     if missing:
         return list(range(len(outputs)))
+    if not found:
+        return []
+    measured = known or uncertainty.measure(call, inputs, slack, certain)
 
     def move(
         name: str,
@@ -233,16 +236,12 @@ def outputs_left_open(
     ) -> Sequence[Any]:
         if number not in found:
             return args
-        usual = usual_sizes.get(number)
-        relative = certainty == "relative"
+        relative, usual = certainty == "relative", measured.usual.get(number)
         return decision_runs.move(name, args, kwargs, side, slack, relative=relative, usual=usual)
 
-    if not found:
-        return []
-    known = known or uncertainty.measure(call, inputs, slack, certain)
-    usual_sizes, differing = known.usual, set()
+    differing = set()
     for side in SIDES:
-        moved = _call_moved(call, inputs, partial(move, side=side), certain, known.shapes)
+        moved = _call_moved(call, inputs, partial(move, side=side), certain, measured.shapes)
         both = enumerate(zip(moved, outputs, strict=True))
         differing |= {n for n, (one, other) in both if not tensor_relations.same(one, other)}
     return sorted(differing)

@@ -23,8 +23,8 @@ from ..wire.nesting import map_tensors, tensors_of
 from . import decision_runs, decisions
 from .second_results import MOVED
 
-# values of comparisons that are looked at, and of all decisions
-SAMPLED, KEPT_VALUES = 1 << 20, 1 << 24
+# values that are looked at, of one comparison and of all decisions
+MOST_OF_ONE, MOST_OF_ALL = 1 << 20, 1 << 24
 # the moves that are tried, as fractions of the largest honest error
 SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
 Certainty = Literal["exact", "relative", "uncertain"]
@@ -119,7 +119,7 @@ def _look(
     by `slack`. by: how far to move the results of operators that round."""
     import torch
 
-    seen, numbers, began, room = _Seen(), itertools.count(), False, KEPT_VALUES
+    seen, numbers, began, room = _Seen(), itertools.count(), False, MOST_OF_ALL
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         nonlocal began, room
@@ -133,7 +133,7 @@ def _look(
         if not side:
             values, axis = decisions.decided(name, args, kwargs)
             if axis is None:
-                values = [t.reshape(-1)[:: max(1, t.numel() // SAMPLED)] for t in values]
+                values = [t.reshape(-1)[:: max(1, t.numel() // MOST_OF_ONE)] for t in values]
             room -= sum(t.numel() for t in values)
             if room >= 0:
                 seen.decided[number] = [t.clone() for t in values], axis

@@ -95,7 +95,7 @@ def compare_by_more_draws(
     expected: torch.Tensor,
     allowance: Allowance,
     framework: torch.Tensor | None,
-    more: Callable[[], Sequence[tolerance.Drawn]],
+    more: Callable[[], Sequence[tolerance.FrameworkAllowance]],
     typical: tolerance.TypicalSize | None = None,
 ) -> Finding:
     """Return the finding of `compare`, or where that says that roundings hardly exceed their

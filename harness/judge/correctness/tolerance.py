@@ -312,7 +312,7 @@ def widen(a: Allowance, factor: float = 2.0) -> Allowance:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class FrameworkAllowance:
     """What the framework's own error alone would allow on one set, without a floor: as in an
     Allowance, but `least` relative to the size of the output."""
 
@@ -322,11 +322,11 @@ class Drawn:
     apart: float
 
 
-def drawn(allowance: Allowance, expected: torch.Tensor) -> Drawn:
+def framework_allowance(allowance: Allowance, expected: torch.Tensor) -> FrameworkAllowance:
     """Return what an allowance that was derived without a floor says of any output."""
     size = finite_rms(expected)
     least = allowance.least / size if size else 0.0
-    return Drawn(allowance.norm, allowance.row, least, allowance.apart)
+    return FrameworkAllowance(allowance.norm, allowance.row, least, allowance.apart)
 
 
 def finite_rms(values: torch.Tensor) -> float:
@@ -336,7 +336,7 @@ def finite_rms(values: torch.Tensor) -> float:
 
 
 def by_more_draws(
-    limits: Allowance, draws: Sequence[Drawn], dtype: torch.dtype, size: float
+    limits: Allowance, draws: Sequence[FrameworkAllowance], dtype: torch.dtype, size: float
 ) -> Allowance:
     """Return limits by what the framework is off by in several draws as well, since it may happen
     to round one well. size: of the output, see finite_rms. In high precision this counts twice: the

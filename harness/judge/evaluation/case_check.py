@@ -59,7 +59,7 @@ class CaseCheck:
 
     def __post_init__(self) -> None:
         # not a method of this object: what refers to itself keeps its descriptors for longer
-        more = partial(_framework_errors, self.context.task.drawer, self.pool)
+        more = partial(_framework_allowances, self.context.task.drawer, self.pool)
         self.mismatches = Mismatches(self.case.name, self.pool.results, self.context.bitwise, more)
 
     def result(self) -> CaseResult:
@@ -339,14 +339,14 @@ class CaseCheck:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
 
 
-def _framework_errors(
+def _framework_allowances(
     drawer: Drawer, pool: CasePool, input_set: InputSet
-) -> Sequence[Sequence[tolerance.Drawn]]:
+) -> Sequence[Sequence[tolerance.FrameworkAllowance]]:
     """Return what the framework's own error would allow of a checking set and more of its kind;
     nothing of other sets."""
     for state, each in pool.checking:
         if each is input_set and each.family != "special":  # which fails no candidate
-            return drawer.framework_errors(pool, state, each.family, each)
+            return drawer.framework_allowances(pool, state, each.family, each)
     return []
 
 

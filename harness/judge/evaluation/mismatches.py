@@ -29,13 +29,13 @@ _DESCRIPTIONS = {
 @dataclass
 class Mismatches:
     """The findings about the outputs of one case so far. results: the number of outputs that
-    forward returns. framework_errors: returns what the framework's own error would allow of each
-    output of a set, and of more of its kind."""
+    forward returns. framework_allowances: returns what the framework's own error would allow of
+    each output of a set, and of more of its kind."""
 
     _case: str
     _results: int
     _bitwise: bool
-    _framework_errors: Callable[[InputSet], Sequence[Sequence[tolerance.Drawn]]]
+    _framework_allowances: Callable[[InputSet], Sequence[Sequence[tolerance.FrameworkAllowance]]]
     findings: list[oracle.Finding] = field(default_factory=list)  # of right outputs
     wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
     # family and index of the output that was wrong first, if only its values are wrong
@@ -53,8 +53,8 @@ class Mismatches:
         allowance = input_set.allowances[number]
         finding = oracle.compare(output, expected, allowance, framework, bitwise)
 
-        def more() -> Sequence[tolerance.Drawn]:
-            return [each[number] for each in self._framework_errors(input_set)]
+        def more() -> Sequence[tolerance.FrameworkAllowance]:
+            return [each[number] for each in self._framework_allowances(input_set)]
 
         return oracle.compare_by_more_draws(finding, output, expected, allowance, framework, more)
 

@@ -58,8 +58,8 @@ class CasePool:
     foreseen: set[str] | None = None
     # whether the reference works with other values of those, see Updates.other_values
     takes_other_values: bool | None = None
-    # of more sets by state and family, see Drawer.framework_errors
-    framework_errors: dict[tuple[int, str], list[list[tolerance.Drawn]]] = field(
+    # of more sets by state and family, see Drawer.framework_allowances
+    framework_allowances: dict[tuple[int, str], list[list[tolerance.FrameworkAllowance]]] = field(
         default_factory=dict
     )
     # by state, whether its results are the same in evaluation mode
@@ -400,8 +400,8 @@ class CasePool:
         for half in self.halves:
             if half.state and (fd := self.states.pop(half.state, -1)) >= 0:
                 os.close(fd)
-                for key in [each for each in self.framework_errors if each[0] == half.state]:
-                    del self.framework_errors[key]
+                for key in [each for each in self.framework_allowances if each[0] == half.state]:
+                    del self.framework_allowances[key]
         self.timing, self.halves, self.single_call_groups = [], [], []
         if checking:
             del self.checking[2:]

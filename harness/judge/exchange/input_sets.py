@@ -53,7 +53,8 @@ class InputSet:
     where values near a tie fall on the other side, or none; see `ties`. second: second results of
     the reference, or none; see `workers.second_results`. memory: where the reference's outputs lie,
     see `workers.tensor_relations`. orders: see `workers.open_ties`. counted: see
-    `workers.counted_outputs`. drawn: see `tasks.set_allowances.framework_errors`. effects: what the
+    `workers.counted_outputs`. framework_allowances: see
+    `tasks.set_allowances.framework_allowances`. effects: what the
     outputs are off by, by what was done to the reference: "sampled" and "replaced" inputs (see
     `workers.sampled_results`), "products" (`workers.replaced_products`), "pieces",
     "replaced_pieces" and "axes" (`workers.sampled_parts`).
@@ -74,7 +75,7 @@ class InputSet:
     memory: dict[str, list[int]] = field(default_factory=dict)
     orders: Sequence[tuple[int, int, int]] = ()
     counted: Sequence[int] = ()
-    drawn: list[tolerance.Drawn] = field(default_factory=list)
+    framework_allowances: list[tolerance.FrameworkAllowance] = field(default_factory=list)
     effects: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
     @property

@@ -41,7 +41,7 @@ from .input_families import (
 )
 from .set_allowances import (
     family_allowances,
-    framework_errors,
+    framework_allowances,
     note_faint_elements,
     set_allowances,
 )
@@ -352,20 +352,22 @@ class Drawer:
         again.allowances = set_allowances(pool, again)
         return again
 
-    def framework_errors(
+    def framework_allowances(
         self, pool: CasePool, state: int, family: str, like: InputSet | None
-    ) -> list[list[tolerance.Drawn]]:
+    ) -> list[list[tolerance.FrameworkAllowance]]:
         """Return what the framework's own error would allow of each output of a set, if there is
         one, and of more sets of its family in a state of the parameters; of fewer if the reference
         refuses one, or is not finite."""
         key = state, family
-        if key not in pool.framework_errors:
-            pool.framework_errors[key] = self._more_errors(pool, *key)
-        own = [framework_errors(pool, like)] if like is not None else []
-        return [*own, *pool.framework_errors[key]]
+        if key not in pool.framework_allowances:
+            pool.framework_allowances[key] = self._allowances_of_more(pool, *key)
+        own = [framework_allowances(pool, like)] if like is not None else []
+        return [*own, *pool.framework_allowances[key]]
 
-    def _more_errors(self, pool: CasePool, state: int, family: str) -> list[list[tolerance.Drawn]]:
-        before, found = pool.states.current, list[list[tolerance.Drawn]]()
+    def _allowances_of_more(
+        self, pool: CasePool, state: int, family: str
+    ) -> list[list[tolerance.FrameworkAllowance]]:
+        before, found = pool.states.current, list[list[tolerance.FrameworkAllowance]]()
         small = pool.input_bytes <= LARGE_BYTES and MORE_DRAWS * pool.call_s <= MORE_SECONDS
         try:
             with contextlib.suppress(WorkerFailed):
@@ -373,7 +375,7 @@ class Drawer:
                 for _ in range(MORE_DRAWS if small else 1):
                     input_set = self._maker.make_set(pool, family)
                     if input_set.finite:
-                        found.append(framework_errors(pool, input_set))
+                        found.append(framework_allowances(pool, input_set))
         finally:
             if before is not None:
                 self.set_state(pool, before)

@@ -32,12 +32,14 @@ MOST_RELIEF = 1e30  # single precision must hold a limit
 MANY_NAMED, NAMED_TIMES = 64, 1.5
 
 
-def framework_errors(pool: CasePool, input_set: InputSet) -> list[tolerance.Drawn]:
+def framework_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.FrameworkAllowance]:
     """Return what the framework's own error alone would allow of each output of a set."""
-    if not input_set.drawn:
+    if not input_set.framework_allowances:
         allowances = set_allowances(pool, input_set, floors=False)
-        input_set.drawn = list(map(tolerance.drawn, allowances, input_set.expected))
-    return input_set.drawn
+        input_set.framework_allowances = list(
+            map(tolerance.framework_allowance, allowances, input_set.expected)
+        )
+    return input_set.framework_allowances
 
 
 def set_allowances(

@@ -63,8 +63,11 @@ def verify_outputs(
     what it is off by in more draws is allowed, too: of a column that hardly varies, one rounding
     decides a batch norm, and a plain copy for 64 rows was called wrong in 4 of 14 searches."""
 
-    def more(number: int, of: InputSet, again: InputSet | None) -> Sequence[tolerance.Drawn]:
-        found = drawer.framework_errors(pool, half.state, of.family, again)
+    def more(
+        number: int, of: InputSet, again: InputSet | None = None
+    ) -> Sequence[tolerance.FrameworkAllowance]:
+        again = again or drawer.draw_again(pool, half.state, of)
+        found = drawer.framework_allowances(pool, half.state, of.family, again)
         return [each[number] for each in found]
 
     right: list[torch.Tensor] = []
@@ -83,11 +86,9 @@ def verify_outputs(
                     warm_set.framework[number],
                 )
                 finding = oracle.compare(output, *reference, pool.bitwise)
-                if finding.signal is not None:
-                    again = drawer.draw_again(pool, half.state, warm_set)
-                    finding = oracle.compare_by_more_draws(
-                        finding, output, *reference, partial(more, number, warm_set, again)
-                    )
+                finding = oracle.compare_by_more_draws(
+                    finding, output, *reference, partial(more, number, warm_set)
+                )
                 _raise_if_wrong(case, finding, output, changed=changed)
                 right = right if len(right) > number else [*right, output]
             timed, framework = stack[pool.warm_calls :], group.framework[number]

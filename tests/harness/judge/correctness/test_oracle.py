@@ -572,7 +572,7 @@ def test_more_draws_widen_limits_within_bounds(dtype: torch.dtype, factor: float
     own = tolerance.Allowance(1e-6, 1e-6, 1e-6, 1e-6, 0.0, apart=1e-6)
 
     def wider(*draws: float, size: float = 1.0) -> tolerance.Allowance:
-        found = [tolerance.Drawn(*[each] * 4) for each in draws]
+        found = [tolerance.FrameworkAllowance(*[each] * 4) for each in draws]
         return tolerance.by_more_draws(own, found, dtype, size)
 
     assert wider(1e-7, 4e-7) == own
@@ -589,7 +589,7 @@ def test_more_draws_widen_limits_within_bounds(dtype: torch.dtype, factor: float
 
 def test_a_draw_of_zeros_allows_nothing_elsewhere() -> None:
     zeros, off = torch.zeros(8, 8, dtype=torch.float64), torch.full((8, 8), 1e-9)
-    found = tolerance.drawn(tolerance.derive(zeros, off, 8), zeros)
+    found = tolerance.framework_allowance(tolerance.derive(zeros, off, 8), zeros)
     assert found.least == 0.0
     assert tolerance.finite_rms(torch.tensor([3.0, torch.inf, torch.nan, 4.0])) == 2.5
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.judge.correctness.tolerance import Allowance, Drawn
+from harness.judge.correctness.tolerance import Allowance, FrameworkAllowance
 from harness.judge.evaluation.mismatches import Mismatches
 from harness.judge.exchange.input_sets import InputSet
 
@@ -17,9 +17,9 @@ NO_FILE: Any = None  # nothing here reads the inputs
 def test_more_draws_are_asked_for_where_limits_are_hardly_exceeded() -> None:
     asked: list[InputSet] = []
 
-    def more(input_set: InputSet) -> Sequence[Sequence[Drawn]]:
+    def more(input_set: InputSet) -> Sequence[Sequence[FrameworkAllowance]]:
         asked.append(input_set)
-        return [[Drawn(3e-6, 3e-6, 3e-6, 3e-6)]]
+        return [[FrameworkAllowance(3e-6, 3e-6, 3e-6, 3e-6)]]
 
     expected = torch.randn(64, 256, dtype=torch.float64)
     own = Allowance(1e-6, 1e-6, 8e-6, 1e-6, 0.0)

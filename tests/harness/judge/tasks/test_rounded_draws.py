@@ -85,13 +85,15 @@ def test_what_chooses_among_computed_values_knows_several(judge_cache: Path) -> 
         assert pool.checking[0][1].alternatives
 
 
-def test_outputs_that_count_are_known_and_framework_errors_drawn_once(judge_cache: Path) -> None:
+def test_outputs_that_count_are_known_and_framework_allowances_drawn_once(
+    judge_cache: Path,
+) -> None:
     with opened("active", judge_cache) as (drawer, pool):
         assert pool.counted == [1]
         held = pool.checking[0][1]
         assert held.counted == [1]
-        first = drawer.framework_errors(pool, 0, held.family, held)
-        again = drawer.framework_errors(pool, 0, held.family, None)
+        first = drawer.framework_allowances(pool, 0, held.family, held)
+        again = drawer.framework_allowances(pool, 0, held.family, None)
         assert first[1:] == again
         assert len(again) == MORE_DRAWS
         assert all(0 < each[0].norm < held.allowances[0].norm for each in first)
