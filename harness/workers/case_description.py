@@ -13,6 +13,7 @@ from ..wire.layouts import dense_layout, plain_values, plan_layout
 from ..wire.nesting import tensors_of
 from ..wire.task_lines import FORWARD
 from . import (
+    certainties,
     counted_outputs,
     dataflow,
     earlier_calls,
@@ -24,7 +25,6 @@ from . import (
     operators,
     placement,
     process_settings,
-    rounding,
     second_results,
     tensor_relations,
     traffic,
@@ -92,11 +92,13 @@ def describe(task: LiveTask, name: str, seed: int) -> dict[str, Any]:
         precise, doubled = high_precision.precise_model(model, upstream, inputs)
         wide = high_precision.to_double(inputs) if doubled else inputs
         counts = calls.recorder.counts()
+        discrete = not all(dtypes.rounds(t.dtype) for t in calls.first)
+        decides = certainties.decides(counts, discrete=discrete)
         roundoff = (
-            rounding.unit(call, inputs, model_calls.forward(precise, upstream), wide)
-            if rounding.decides(
-                counts, discrete=not all(dtypes.rounds(t.dtype) for t in calls.first)
+            certainties.unit(
+                call, inputs, model_calls.forward(precise, upstream), wide, rounding=not decides
             )
+            if decides or certainties.casts(counts)
             else 0.0
         )
         counted = counted_outputs.find(call, inputs) if roundoff else []

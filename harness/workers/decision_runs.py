@@ -26,6 +26,9 @@ SCALING = frozenset(
         "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
     ]
 )
+_TO_WHOLE = frozenset(["round", "floor", "ceil", "trunc"])
+CASTS = frozenset(["_to_copy"])  # to other dtypes
+_TO_NEAREST = frozenset(["round", "round_", *SCALING])
 At = Callable[[str, Sequence[Any], dict[str, Any]], Sequence[Any]]
 
 
@@ -56,7 +59,7 @@ def watch(
 
 def positions(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:
     """Return the positions of the arguments that an operator rounds or decides on."""
-    return [0] if _rounds(name, args) else decisions.compared(name, args, kwargs)
+    return [0] if rounds(name, args, kwargs) else decisions.compared(name, args, kwargs)
 
 
 def move(
@@ -67,29 +70,42 @@ def move(
     slack: float,
     *,
     relative: bool = False,
-    usual: Any = None,
+    sizes: Any = None,
 ) -> Sequence[Any]:
     """Return a deciding operator's arguments with the value on which it decides moved to a side, by
-    `slack` at most. relative, usual: see decisions.move."""
+    `slack` at most. relative, sizes: see decisions.move."""
     import torch
 
     if compared := decisions.compared(name, args, kwargs):
         moved = list(args)
         moved[compared[0]] = decisions.move(
-            name, args, kwargs, side, slack, relative=relative, usual=usual
+            name, args, kwargs, side, slack, relative=relative, sizes=sizes
         )
         return moved
     value = args[0]
     usable = torch.where(value.isfinite(), value, 0).abs()
-    beside = decisions.smaller(decisions.typical_size(usable), usual)
-    step = (
-        float(torch.as_tensor(args[1]).abs().min())
-        if name in SCALING
-        else 10.0 ** -kwargs.get("decimals", 0)
-    )
-    by = usable.add_(beside).mul_(abs(side) * slack).clamp_(max=MOST * step)
+    if sizes is not None and sizes.shape == value.shape:
+        beside = sizes.to(value.dtype)
+    else:
+        beside = decisions.smaller(decisions.typical_size(usable), sizes)
+    by = torch.minimum((usable + beside) * (abs(side) * slack), MOST * _step(name, args, kwargs))
+    if name not in _TO_NEAREST:  # a whole number is one by its own structure
+        by = torch.where(value == value.round(), 0, by)
     by = by if side > 0 else by.neg_()
     return [value.add_(by) if name.endswith("_") else value + by, *args[1:]]
+
+
+def _step(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Return how far the results of an operator that rounds are apart."""
+    import torch
+
+    value = args[0]
+    if name in SCALING:
+        return torch.as_tensor(args[1]).abs().min().to(value)
+    dtype = _cast_to(name, kwargs)
+    if dtype is not None and dtype.is_floating_point:
+        return (value.abs() * torch.finfo(dtype).eps / 2).clamp(min=torch.finfo(dtype).tiny)
+    return value.new_tensor(10.0 ** -kwargs.get("decimals", 0))
 
 
 def keeps_exact(name: str) -> bool:
@@ -97,8 +113,23 @@ def keeps_exact(name: str) -> bool:
     return any(operators.is_exact([f"aten.{each}"]) for each in (name, name.strip("_") or name))
 
 
-def _rounds(name: str, args: Sequence[Any]) -> bool:
-    return is_rounding(name) and args[0].is_floating_point()
+def rounds(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Return whether an operator rounds computed values to whole numbers or to 8 bits."""
+    import torch
+
+    if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_floating_point():
+        return False
+    return is_rounding(name) or _cast_to(name, kwargs) is not None
+
+
+def _cast_to(name: str, kwargs: dict[str, Any]) -> Any:
+    """Return to which 8-bit floats, or whole numbers, an operator casts, None for others."""
+    import torch
+
+    dtype = kwargs.get("dtype") if name in CASTS else None
+    if dtype is None or dtype.is_complex or dtype == torch.bool:
+        return None
+    return dtype if dtype.itemsize == 1 or not dtype.is_floating_point else None
 
 
 def copies(name: str) -> bool:
@@ -107,7 +138,7 @@ def copies(name: str) -> bool:
 
 
 def is_rounding(name: str) -> bool:
-    return name.strip("_") == "round" or name in SCALING
+    return name.strip("_") in _TO_WHOLE or name in SCALING
 
 
 def storage(tensor: Any) -> int:

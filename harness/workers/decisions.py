@@ -112,24 +112,25 @@ def move(
     slack: float,
     *,
     relative: bool = False,
-    usual: Any = None,
+    sizes: Any = None,
 ) -> Any:
     """Return the first value on which the operator decides, moved by about `slack`, relative to the
-    value plus the usual size in its tensor, or among those that are put in order. side: of a
+    value plus the size of the terms behind it, or what is usual in its line. side: of a
     comparison up or down. Values in order that are closer become equal, but for their places, by
     which the first ones come first where it is positive and the last ones otherwise; by 1 and by
     0.125 other ones are together, and by less those that are equal in single precision. relative: a
-    compared value moves relative to itself alone. usual: an upper limit on the usual size, see
-    uncertainty; None without one."""
+    compared value moves relative to itself alone. sizes: of the terms, see uncertainty; of a single
+    number, or of each line in order, upper limits on the usual size. Without these, the usual size
+    of the values counts."""
     import torch
 
     value = args[compared(name, args, kwargs)[0]]
     if name in COMPARISONS:
-        size = _size(value, relative=relative, usual=usual)
+        size = _size(value, relative=relative, sizes=sizes)
         if not relative:
             size = size.clamp(min=torch.finfo(value.dtype).tiny)  # where all are zero
         return value + side * slack * size
-    return _grouped(value, _axis(name, args, kwargs), side, slack, usual)
+    return _grouped(value, _axis(name, args, kwargs), side, slack, sizes)
 
 
 def _grouped(value: Any, axis: int | None, side: float, slack: float, usual: Any) -> Any:
@@ -212,12 +213,25 @@ def keep_equal(
     return kept
 
 
-def _size(value: Any, *, relative: bool = False, usual: Any = None) -> Any:
+def _size(value: Any, *, relative: bool = False, sizes: Any = None) -> Any:
     """Return the sizes of compared values, to which a move is relative."""
     import torch
 
     usable = torch.where(value.isfinite(), value, 0)
-    return usable.abs() if relative else usable.abs() + smaller(_usual_size(usable), usual)
+    if relative:
+        return usable.abs()
+    if sizes is not None and (sizes.dim() or not value.dim()) and _fits(value, sizes):
+        return usable.abs() + sizes.to(value.dtype)
+    return usable.abs() + smaller(_usual_size(usable), sizes)
+
+
+def _fits(value: Any, sizes: Any) -> bool:
+    """Return whether a value, which may be broadcast, has these sizes."""
+    try:
+        value.expand(sizes.shape)
+    except RuntimeError:  # something was moved before that changed shapes
+        return False
+    return True
 
 
 def _usual_size(value: Any) -> Any:

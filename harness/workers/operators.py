@@ -155,7 +155,7 @@ class Recorder:
                 recorder._total_ns += own_ns
                 spent[name] += own_ns
                 calls[name] += 1
-                recorder.terms += _terms(name, args, result)
+                recorder.terms += terms(name, args, result)
                 own_bytes = _own_bytes(args, result)
                 recorder.largest_bytes = max(recorder.largest_bytes, own_bytes)
                 kind = name.split(".")[1]
@@ -199,7 +199,7 @@ def _is_strided(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
-def _terms(name: str, args: Any, result: Any) -> int:
+def terms(name: str, args: Any, result: Any) -> int:
     """Return how many products or elements one operator adds up for an element of its result, 0 if
     it adds none; estimated by the ratio of sizes unless its kind is known. This misses a softmax,
     which keeps the size; callers allow for the longest axis anyway."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..wire import buffers, memory_files
 from ..wire.layouts import Layout, plan_layout
+from ..wire.slack import Slack
 from ..wire.task_lines import Lines
 from . import (
     case_description,
@@ -214,7 +215,7 @@ class ReferenceHost(host.Host):
         evaluating: whether the calls are made in evaluation mode."""
         values = list(buffers.read(fds[-1], renewed)) if renewed is not None else []
         write = set_drawing.writers(fds[:-1] if renewed is not None else fds, ())
-        orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
+        orders = [SetOrder(case, *each) for each in zip(seeds, families, strict=True)]
         return self.steps.run(  # type: ignore[no-any-return]
             lambda: left_state.write_left(
                 self.task, write, orders, names, counts, values, evaluating=evaluating
@@ -233,7 +234,7 @@ class ReferenceHost(host.Host):
         """Return whether the reference works with other values of these parameters and buffers, see
         left_state. Descriptor: a file with the values."""
         values = list(buffers.read(fds[0], layout))
-        orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
+        orders = [SetOrder(case, *each) for each in zip(seeds, families, strict=True)]
         found: bool = self.steps.run(
             lambda: left_state.works_with(self.task, orders, names, values)
         )
@@ -245,7 +246,7 @@ class ReferenceHost(host.Host):
     ) -> bool:
         """Return whether calls of the reference on these sets return the same in evaluation
         mode."""
-        orders = [SetOrder(case, *each, 0.0) for each in zip(seeds, families, strict=True)]
+        orders = [SetOrder(case, *each) for each in zip(seeds, families, strict=True)]
         found: bool = self.steps.run(lambda: left_state.ignores_modes(self.task, orders))
         self._complete()
         return found
@@ -256,7 +257,7 @@ class ReferenceHost(host.Host):
         case: str,
         seed: int,
         family: str,
-        slack: float,
+        slack: dict[str, Any] | None,
         sampled: bool,
         replaced: bool,
         sizes: Sequence[int] = (),
@@ -266,7 +267,8 @@ class ReferenceHost(host.Host):
         results (see second_results) these; with slack in rounding to whole numbers the alternatives
         (see rounding.compute_alternatives). sampled, replaced: see sampled_results. sizes: in
         bytes, if the descriptors are of device memory."""
-        write, order = set_drawing.writers(fds, sizes), SetOrder(case, seed, family, slack)
+        write = set_drawing.writers(fds, sizes)
+        order = SetOrder(case, seed, family, Slack(**slack) if slack else None)
         description: dict[str, Any] = self.steps.run(
             lambda: set_drawing.make_set(
                 self.task, write, order, sampled=sampled, replaced=replaced
@@ -281,7 +283,7 @@ class ReferenceHost(host.Host):
         case: str,
         seeds: list[int],
         families: list[str],
-        slacks: list[float],
+        slacks: list[dict[str, Any] | None],
         stride: int,
         slot_bytes: int,
         framework: list[int],
@@ -295,7 +297,10 @@ class ReferenceHost(host.Host):
         write = set_drawing.writers(fds[:-1], sizes)
 
         def make(number: int) -> dict[str, Any]:
-            order = SetOrder(case, seeds[number], families[number], slacks[number])
+            slack = slacks[number]
+            order = SetOrder(
+                case, seeds[number], families[number], Slack(**slack) if slack else None
+            )
             bases = number * stride, number * slot_bytes
             return set_drawing.make_group_set(self.task, write, order, *bases, framework)
 

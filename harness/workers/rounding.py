@@ -30,126 +30,33 @@ are not moved apart, unless the number that was rectified is itself that close t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from ..wire.nesting import tensors_of
-from . import decision_runs, decisions, tensor_relations, uncertainty
+from ..wire.slack import Slack
+from . import certainties, decision_runs, decisions, tensor_relations, uncertainty
+from .certainties import Certainty
 
 # the moves that are tried, as fractions of the largest honest error
 SIDES = uncertainty.SIDES
-# the coarsest unit roundoff that counts: a kernel that computes in 16 bits before rounding to 8
-# must get the framework's result
-SINGLE = decisions.SINGLE
-# values of a decision that are kept, to be compared with those in high precision
-KEPT_VALUES = 1 << 20
-# operators whose errors are small beside each of their results
-_FACTORS = frozenset(["mul", "div", "reciprocal", "sqrt", "rsqrt", "square", "pow"])
 # with the certainty and the number of the decision
-_Decide = Callable[[str, Sequence[Any], dict[str, Any], Any, int], Sequence[Any]]
-
-
-Certainty = uncertainty.Certainty
-
-
-@dataclass(frozen=True)
-class _Decision:
-    """What an operator rounds or decides on. exact: only exact operators computed it from inputs.
-    factors: only those and products. divided: it is divided before it is rounded. orders: it
-    returns places of its values in order. read: a number that the reference has read of computed
-    values may enter."""
-
-    values: Sequence[Any]
-    exact: bool
-    factors: bool
-    divided: bool
-    orders: bool
-    read: bool = False
-
-    def certainty(self, other: _Decision) -> Certainty:
-        """Return how certain the values are. other: the same decision in high precision.
-
-        Floating values tell nothing where the reference fixes their dtype, but a product of exact
-        values that is zero has no error. Values in order that are equal may be put in any order
-        even where they have no error, unless they are inputs."""
-
-        if self.divided or self.read:
-            return "uncertain"
-        if self.exact:
-            return "exact"
-        if self.orders or len(self.values) != len(other.values):
-            return "uncertain"
-        found: Certainty = "exact"
-        for one, precise in zip(self.values, other.values, strict=True):
-            if one.shape != precise.shape:
-                return "uncertain"
-            fixed = one.dtype == precise.dtype and one.is_floating_point()
-            if fixed or not tensor_relations.same(one.to(precise.dtype), precise):
-                found = "relative"
-        return found if found == "exact" or self.factors else "uncertain"
-
-
-def decides(names: Iterable[str], *, discrete: bool) -> bool:
-    """Return whether one of these operators, by full name, rounds to whole numbers or decides.
-    discrete: see decisions.are_made."""
-    names = list(names)
-    return decisions.are_made(names, discrete=discrete) or any(
-        decision_runs.is_rounding(name.split(".")[1]) for name in names if "." in name
-    )
-
-
-def unit(
-    call: Callable[[Any], Any], inputs: Any, precise: Callable[[Any], Any], arguments: Any
-) -> float:
-    """Return the unit roundoff of the values that call(inputs) rounds or decides on, at most
-    SINGLE; 0 where these values are exact. precise, arguments: the same call in high precision."""
-    import torch
-
-    made = _decisions(call, inputs)
-    return max(
-        (
-            min(torch.finfo(value.dtype).eps / 2, SINGLE)
-            for decision, certainty in zip(
-                made, certainties(call, inputs, precise, arguments, made), strict=True
-            )
-            if certainty != "exact"
-            for value in decision.values
-        ),
-        default=0.0,
-    )
-
-
-def certainties(
-    call: Callable[[Any], Any],
-    inputs: Any,
-    precise: Callable[[Any], Any],
-    arguments: Any,
-    made: Sequence[_Decision] | None = None,
-) -> list[Certainty]:
-    """Return how certain each decision of call(inputs) is, in order. precise, arguments: the same
-    call in high precision. made: the decisions of call(inputs), if they are known."""
-    made = _decisions(call, inputs) if made is None else made
-    others = _decisions(precise, arguments)
-    if len(made) != len(others):
-        return ["uncertain"] * len(made)
-    return [one.certainty(other) for one, other in zip(made, others, strict=True)]
+_Decide = Callable[[str, Sequence[Any], dict[str, Any], Certainty, int], Sequence[Any]]
 
 
 def compute_alternatives(
     call: Callable[[Any], Any],
     inputs: Any,
-    slack: float,
+    slack: Slack | None,
     dtypes: Sequence[Any],
     certain: Sequence[Certainty] = (),
     known: uncertainty.Uncertainty | None = None,
 ) -> list[list[Any]]:
     """Return the outputs of call(inputs), in these dtypes, with deciding values moved to each of
-    SIDES, or as they are where the call does not work with these; [] without slack. slack: the
-    largest move, relative to the value plus the usual size in its tensor, if that counts. certain:
-    of each decision, see certainties; "uncertain" for those beyond. known: what was measured of the
-    call, if it was."""
+    SIDES, or as they are where the call does not work with these; [] without slack. slack: of the
+    largest moves, relative to the value plus the size of the terms behind it, if these count.
+    certain: of each decision, see certainties. known: what was measured of the call, if it was."""
     if not slack:
         return []
     measured = known or uncertainty.measure(call, inputs, slack, certain)
@@ -163,8 +70,7 @@ def compute_alternatives(
         *,
         side: float,
     ) -> Sequence[Any]:
-        relative, usual = certainty == "relative", measured.usual.get(number)
-        moved = decision_runs.move(name, args, kwargs, side, slack, relative=relative, usual=usual)
+        moved = measured.move(name, args, kwargs, number, certainty, side=side, slack=slack)
         return decisions.keep_equal(name, args, kwargs, moved, measured.equal(side).get(number))
 
     sides = []
@@ -197,7 +103,7 @@ def _call_moved(
 def outputs_left_open(
     call: Callable[[Any], Any],
     inputs: Any,
-    slack: float,
+    slack: Slack,
     outputs: Sequence[Any],
     certain: Sequence[Certainty],
     known: uncertainty.Uncertainty | None = None,
@@ -236,8 +142,7 @@ def outputs_left_open(
     ) -> Sequence[Any]:
         if number not in found:
             return args
-        relative, usual = certainty == "relative", measured.usual.get(number)
-        return decision_runs.move(name, args, kwargs, side, slack, relative=relative, usual=usual)
+        return measured.move(name, args, kwargs, number, certainty, side=side, slack=slack)
 
     differing = set()
     for side in SIDES:
@@ -245,46 +150,6 @@ def outputs_left_open(
         both = enumerate(zip(moved, outputs, strict=True))
         differing |= {n for n, (one, other) in both if not tensor_relations.same(one, other)}
     return sorted(differing)
-
-
-def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
-    """Collect what the operators of call(inputs) round or decide on, in order."""
-    collected: list[_Decision] = []
-    # by storage: whether only exact operators computed it, and whether only those and products did;
-    # a storage that none computed holds an input, or is written when its place is used again
-    computed: dict[int, tuple[bool, bool]] = {0: (False, False)}
-    numbers = (True, True)  # the same of those that the reference has read, and may use anywhere
-
-    def status(values: Any) -> tuple[bool, bool]:
-        found = [
-            numbers,
-            *(computed.get(decision_runs.storage(t), (True, True)) for t in tensors_of(values)),
-        ]
-        return all(exact for exact, _ in found), all(factors for _, factors in found)
-
-    def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
-        if positions := decision_runs.positions(name, args, kwargs):
-            exact, factors = status([args[position] for position in positions])
-            values = [_some(args[position]) for position in positions]
-            orders = name in decisions.CHOICES
-            scales, read = name in decision_runs.SCALING, not numbers[0]
-            collected.append(_Decision(values, exact, factors, scales, orders, read))
-        return args
-
-    def after(name: str, args: Any, result: Any) -> None:
-        nonlocal numbers
-        exact, factors = status(args)
-        if name == "_local_scalar_dense":
-            numbers = exact, factors
-        exact &= decision_runs.keeps_exact(name)
-        factors &= decision_runs.keeps_exact(name) or name.strip("_") in _FACTORS
-        there = {decision_runs.storage(t) for t in tensors_of(args)}
-        for storage in {decision_runs.storage(t) for t in tensors_of(result)}:
-            before = computed.get(storage, (True, True)) if storage in there else (True, True)
-            computed[storage] = before[0] and exact, before[1] and factors
-
-    decision_runs.watch(call, inputs, at, after)
-    return collected
 
 
 def _call_deciding(
@@ -297,15 +162,9 @@ def _call_deciding(
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         if decision_runs.positions(name, args, kwargs):
             number = next(numbers)
-            certainty = certain[number] if number < len(certain) else "uncertain"
-            if certainty != "exact":
+            certainty = certainties.of(certain, number)
+            if certainty.kind != "exact":
                 return decide(name, args, kwargs, certainty, number)
         return args
 
     return decision_runs.watch(call, inputs, at)
-
-
-def _some(value: Any) -> Any:
-    """Return a copy of at most KEPT_VALUES of the values."""
-    flat = value.detach().reshape(-1)
-    return flat[:: max(1, -(-len(flat) // KEPT_VALUES))].clone()

@@ -10,8 +10,10 @@ from typing import Any
 
 from ..wire import buffers, device_memory, dtypes
 from ..wire.layouts import Layout, plan_layout
+from ..wire.slack import Slack
 from ..wire.task_lines import FORWARD
 from . import (
+    certainties,
     families,
     high_precision,
     model_calls,
@@ -21,6 +23,7 @@ from . import (
     sampled_parts,
     sampled_results,
     second_results,
+    settled_results,
     tensor_relations,
     uncertainty,
 )
@@ -32,12 +35,12 @@ Write = Callable[..., None]  # layout, tensors, start in bytes
 
 @dataclass(frozen=True)
 class SetOrder:
-    """An order to draw one set. slack: see rounding.compute_alternatives."""
+    """An order to draw one set. slack: see rounding.compute_alternatives, None without any."""
 
     case: str
     seed: int
     family: str
-    slack: float
+    slack: Slack | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class _Results:
     """A drawn set. inputs: including upstream gradients. arguments: the inputs on the device.
     expected: the reference's outputs in high precision. alternatives: its outputs where values near
     a tie round the other way. call, precise: what gave the expected outputs. certain: of each
-    decision, see rounding.certainties. known: what was measured of these."""
+    decision, see certainties. known: what was measured of these."""
 
     inputs: list[Any]
     arguments: list[Any]
@@ -53,7 +56,7 @@ class _Results:
     alternatives: list[list[Any]]
     call: Callable[[Any], list[Any]]
     precise: Any
-    certain: Sequence[rounding.Certainty]
+    certain: Sequence[certainties.Certainty]
     known: uncertainty.Uncertainty | None
 
     def second(self, kind: second_results.Kind, seed: int) -> list[Any]:
@@ -124,7 +127,8 @@ def make_set(
         ):
             put(case.outputs, alternative)
         memory = _output_memory(task, case, layout, results.arguments)
-        given = results.call, results.precise, results.expected
+        call = settled_results.settling(results.call, results.expected, results.alternatives)
+        given = call, results.precise, results.expected
         another = replace(order, seed=order.seed + 5)
         draw = functools.cache(lambda: draw_inputs(task, case, another))
         effects = {
@@ -206,10 +210,10 @@ def _compute(task: LiveTask, case: LiveCase, order: SetOrder) -> _Results:
             f"{task.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
             "they must be fixed for a case (use CASES to vary shapes)"
         )
-    certain, known = list[rounding.Certainty](), None
+    certain, known = list[certainties.Certainty](), None
     if order.slack:
         working = model_calls.forward(case.model, case.upstream)
-        certain = rounding.certainties(working, arguments, call, precise)
+        certain = certainties.find(working, arguments, call, precise)
         known = uncertainty.measure(call, precise, order.slack, certain)
     alternatives = rounding.compute_alternatives(
         call, precise, order.slack, _dtypes(case), certain, known

@@ -1,11 +1,13 @@
 """How far values may be off on which a reference decides, and which are equal whatever they are.
 
-The reference runs once more in high precision, with each input and the result of each operator that
-rounds moved by a small part of itself, up or down. What a value changes by, divided by that part,
-shows the size of the terms behind it; a fill does not change. Values are moved by what is usual
-there, or by their own usual size where that is less. And two sides of a comparison that stay equal
-are equal in every order of operations: a rectified number and zero, a sum over padding, the largest
-number and itself. A difference that cancels, or a quotient of equal numbers, does not stay so.
+The reference runs twice more in high precision, with each input and the result of each operator
+that rounds moved by a small part of itself, up or down. What a value changes by, divided by that
+part, shows the size of the terms behind it; a fill does not change. A value that is compared or
+rounded is moved by its own size and that of its own terms, so that large values beside it make
+nothing close. Places of values in order are chosen by what is usual in their line. And two sides of
+a comparison that stay equal are equal in every order of operations: a rectified number and zero, a
+sum over padding, the largest number and itself. A difference that cancels, or a quotient of equal
+numbers, does not stay so.
 """
 
 from __future__ import annotations
@@ -17,27 +19,30 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ..wire.nesting import map_tensors, tensors_of
-from . import decision_runs, decisions
+from ..wire.slack import Slack
+from . import certainties, decision_runs, decisions
+from .certainties import Certainty
 from .second_results import MOVED
 
-# values that are looked at, of one comparison and of all decisions
-MOST_OF_ONE, MOST_OF_ALL = 1 << 20, 1 << 24
+# values that are looked at, of one decision and of all; of a comparison of more some, for what is
+# usual among them
+MOST_OF_ONE, MOST_OF_ALL = 1 << 23, 1 << 24
+# Of a value's changes in two runs the larger one counts, up to what is usual this many times: both
+# may be small by chance (below a twentieth of the size of its terms in 1 of 400 values).
+TIMES = 4.0
 # the moves that are tried, as fractions of the largest honest error
 SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
-Certainty = Literal["exact", "relative", "uncertain"]
-"""How certain the values are on which an operator decides: without any error, with errors that are
-small beside each of them (products), or with errors that are small beside their usual size."""
 
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """What the decisions of a call are like, by number. usual: the usual size of the terms behind
-    their values, for each line where places along an axis are chosen."""
+    """What the decisions of a call are like, by number. sizes: of the terms behind each value, or
+    what is usual there for each line of which places are chosen, and where values are too many."""
 
-    usual: dict[int, Any]
+    sizes: dict[int, Any]
     shapes: list[Any]  # of the call's outputs
     _equal: dict[float, dict[int, Any]]
 
@@ -46,23 +51,49 @@ class Uncertainty:
         rectified or decided before is moved as far as this side, of SIDES, up or down."""
         return self._equal[_coarse(side)]
 
+    def move(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        number: int,
+        certainty: Certainty,
+        *,
+        side: float,
+        slack: Slack,
+    ) -> Sequence[Any]:
+        """Return the arguments of a decision with its values moved to a side."""
+        sizes = self.sizes.get(number)
+        usual = float(_median(sizes)) if sizes is not None and certainty.off else 0.0
+        return decision_runs.move(
+            name,
+            args,
+            kwargs,
+            side,
+            certainty.allowed(slack, usual),
+            relative=certainty.kind == "relative",
+            sizes=sizes,
+        )
+
 
 @dataclass
 class _Seen:
     """What a run saw. decided: what decisions depend on, by number, and the axis along which they
     choose. equal: where both sides of comparisons are equal, if anywhere. before: whether something
     is rectified, or decided but for places, before the last of these. coarsest: the largest unit of
-    what is computed in single precision or better. shapes: of the outputs."""
+    what is computed in single precision or better. shapes: of the outputs. some: decisions of which
+    some values were taken."""
 
     decided: dict[int, tuple[list[Any], int | None]] = field(default_factory=dict)
     equal: dict[int, Any] = field(default_factory=dict)
     before: bool = False
     coarsest: float = 0.0
     shapes: list[Any] = field(default_factory=list)
+    some: set[int] = field(default_factory=set)
 
 
 def measure(
-    call: Callable[[Any], Any], inputs: Any, slack: float, certain: Sequence[Certainty]
+    call: Callable[[Any], Any], inputs: Any, slack: Slack, certain: Sequence[Certainty]
 ) -> Uncertainty:
     """Measure call(inputs), in high precision. slack, certain: see
     rounding.compute_alternatives."""
@@ -70,29 +101,31 @@ def measure(
 
     plain = _look(call, inputs, certain)
     by = max(MOVED, 8 * plain.coarsest)
-    seeds = itertools.count()
-    moved = map_tensors(inputs, lambda tensor: _apart(tensor, by, next(seeds)))
 
-    def again(side: float) -> _Seen:
+    def again(side: float, draw: int = 0) -> _Seen:
+        seeds = itertools.count(draw << 32)
+        moved = map_tensors(inputs, lambda tensor: _apart(tensor, by, next(seeds)))
         try:
-            return _look(call, moved, certain, side, slack, by)
+            return _look(call, moved, certain, side, slack, by, draw)
         except torch.OutOfMemoryError:
             raise
         except Exception:  # the task's own code, which accepts the inputs themselves: as if alike
             return _Seen(equal=plain.equal)
 
     alike = again(0.0)
-    usual = {}
+    runs = [alike.decided, again(0.0, draw=1).decided] if plain.decided else []
+    sizes = {}
     for number, (values, axis) in plain.decided.items():
-        others, _ = alike.decided.get(number, ([], None))
-        if values and [t.shape for t in values] == [t.shape for t in others]:
-            usual[number] = _usual_change(values, others, axis, by)
+        others = [run[number][0] for run in runs if number in run]
+        shapes = [t.shape for t in values]
+        if others and all([t.shape for t in each] == shapes for each in others):
+            sizes[number] = _sizes(values, others, axis, by, each=number not in plain.some)
     equal = {}
     for side in {_coarse(side) for side in SIDES}:
         # a later operator may turn up into down
         there = [again(side), again(-side)] if plain.equal and plain.before else [alike]
         equal[side] = functools.reduce(_still_equal, [each.equal for each in there], plain.equal)
-    return Uncertainty(usual, plain.shapes, equal)
+    return Uncertainty(sizes, plain.shapes, equal)
 
 
 def _coarse(side: float) -> float:
@@ -112,11 +145,12 @@ def _look(
     inputs: Any,
     certain: Sequence[Certainty],
     side: float = 0.0,
-    slack: float = 0.0,
+    slack: Slack | None = None,
     by: float = 0.0,
+    draw: int = 0,
 ) -> _Seen:
     """Look at the decisions of call(inputs). side: to which what is rectified or decided is moved,
-    by `slack`. by: how far to move the results of operators that round."""
+    by `slack`. by: how far to move the results of operators that round, in a draw."""
     import torch
 
     seen, numbers, began, room = _Seen(), itertools.count(), False, MOST_OF_ALL
@@ -125,15 +159,22 @@ def _look(
         nonlocal began, room
         if not decision_runs.positions(name, args, kwargs):
             began = began or decisions.rectifies(name)
-            return decisions.move_rectified(name, args, side, slack) if side else args
+            return (
+                decisions.move_rectified(name, args, side, slack.largest)
+                if slack and side
+                else args
+            )
         number = next(numbers)
-        certainty = certain[number] if number < len(certain) else "uncertain"
-        if certainty == "exact":
+        certainty = certainties.of(certain, number)
+        if certainty.kind == "exact":
             return args
         if not side:
             values, axis = decisions.decided(name, args, kwargs)
-            if axis is None:
-                values = [t.reshape(-1)[:: max(1, t.numel() // MOST_OF_ONE)] for t in values]
+            if axis is None and sum(t.numel() for t in values) > MOST_OF_ONE:
+                values = [
+                    t.reshape(-1)[:: max(1, t.numel() // certainties.KEPT_VALUES)] for t in values
+                ]
+                seen.some.add(number)
             room -= sum(t.numel() for t in values)
             if room >= 0:
                 seen.decided[number] = [t.clone() for t in values], axis
@@ -141,10 +182,11 @@ def _look(
         if equal is not None and bool(equal.any()):
             seen.equal[number], seen.before = equal, began
         began = began or name not in decisions.CHOICES
-        if not side or name in decisions.CHOICES:  # what is chosen stays a copy of its source
-            return args
-        relative = certainty == "relative"
-        return decision_runs.move(name, args, kwargs, side, slack, relative=relative)
+        if not slack or not side or name in decisions.CHOICES:
+            return args  # what is chosen stays a copy of its source
+        relative = certainty.kind == "relative"
+        allowed = certainty.allowed(slack)
+        return decision_runs.move(name, args, kwargs, side, allowed, relative=relative)
 
     def after(name: str, args: Any, result: Any) -> None:
         for tensor in tensors_of(result):
@@ -158,7 +200,7 @@ def _look(
             if decision_runs.storage(tensor) in map(decision_runs.storage, given):
                 continue
             # what is computed twice from the same numbers stays the same
-            other = _apart(tensor, by, zlib.crc32(name.encode()))
+            other = _apart(tensor, by, draw << 32 | zlib.crc32(name.encode()))
             for one in given:  # so does what a factor of one leaves
                 if one.shape == tensor.shape and one.dtype == tensor.dtype:
                     other = torch.where(one == tensor, tensor, other)
@@ -183,17 +225,32 @@ def _apart(tensor: Any, by: float, seed: int) -> Any:
     return (tensor * (1 + most * (2 * parts - 1))).to(tensor.dtype)
 
 
-def _usual_change(values: Sequence[Any], others: Sequence[Any], axis: int | None, by: float) -> Any:
-    """Return the median size of what has changed where numbers were moved by up to `by`, of those
-    that have: along an axis, or of all."""
+def _sizes(
+    values: Sequence[Any], runs: Sequence[Sequence[Any]], axis: int | None, by: float, *, each: bool
+) -> Any:
+    """Return the size of the terms behind values, from runs in which numbers were moved by up to
+    `by`: of each value, or the median of those that have changed, along an axis or of all."""
     import torch
 
-    def usual(value: Any, other: Any) -> Any:
-        change = (other - value).abs().double() / (by / 2)
-        change = torch.where(change.isfinite() & (change > 0), change, math.nan)
-        if axis is None:
-            return change.nanmedian().nan_to_num()
-        return change.nanmedian(axis, keepdim=True).values.nan_to_num()
+    def changes(value: Any, others: Sequence[Any]) -> Any:
+        found = [(other - value).abs().double() / (by / 2) for other in others]
+        change = functools.reduce(torch.maximum, found)
+        return torch.where(change.isfinite(), change, 0)
 
-    found = [usual(*both) for both in zip(values, others, strict=True)]
-    return functools.reduce(torch.maximum, found)
+    found = [changes(value, [run[place] for run in runs]) for place, value in enumerate(values)]
+    if axis is None and each and len(found) == 1:
+        middle = _median(found[0])
+        sizes = torch.maximum(found[0], (TIMES * found[0]).clamp(max=float(middle)))
+        # nothing is behind what was made zero, by a mask say, but it may have been close to that
+        return torch.where((found[0] == 0) & (values[0] == 0), middle, sizes)
+    return functools.reduce(torch.maximum, [_median(each, axis) for each in found])
+
+
+def _median(sizes: Any, axis: int | None = None) -> Any:
+    """Return the median of those that are not zero, along an axis or of all."""
+    import torch
+
+    sizes = torch.where(sizes > 0, sizes, math.nan)
+    if axis is None:
+        return sizes.nanmedian().nan_to_num()
+    return sizes.nanmedian(axis, keepdim=True).values.nan_to_num()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...wire import dtypes
+from ...wire.slack import Slack
 from ...workers.families import are_exact
 from ...workers.family_values import SHIFT
 from ..correctness import decades, distance, small_values, tolerance
@@ -30,6 +30,16 @@ MOST_RELIEF = 1e30  # single precision must hold a limit
 # elements, each with its own likelihood; k is then limited to this multiple of the framework's
 # error (in 16 bits, the errors of 128 losses differ by a tenth).
 MANY_NAMED, NAMED_TIMES = 64, 1.5
+# by family, the least growth of honest sums' rounding errors, and that of repeated ones as a
+# multiple of what it is with K equal terms, see _growth
+_GROWTHS = {
+    "shifted": (1.5 * SHIFT, 0.0), "negative": (4.0, 0.0), "scaled": (4.0, 0.0),
+    "dense": (1.0, 0.0), "special": (1.0, 0.0), "moved": (4.0, 0.0), "grown": (4.0, 0.0),
+    "clustered": (4.0, 0.0), "moved parameters": (4.0, 0.0), "uneven": (64.0, 1.0),
+    "named": (64.0, 1.0), "uneven parameters": (64.0, 1.0), "raised parameters": (64.0, 1.0),
+    "sparse": (4.0, 1 / 16), "ends": (4.0, 1 / 16), "gathered": (4.0, 1 / 16),
+    "above": (1.5 * SHIFT, 1 / 16), "below": (1.5 * SHIFT, 1 / 16),
+}  # fmt: skip
 
 
 def framework_allowances(pool: CasePool, input_set: InputSet) -> list[tolerance.FrameworkAllowance]:
@@ -142,25 +152,17 @@ def _growth(terms: int, family: str) -> float:
     errors of both are large compared with the difference. Sums of shifted values are off in
     proportion to the shift (a single pass for mean and variance in proportion to its square, which
     is detected), and so are those of values `above` and `below`."""
-    repeated = max(1.0, terms**0.5 / 2)
-    growths = {
-        "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
-        "moved": 4.0, "grown": 4.0, "clustered": 4.0, "moved parameters": 4.0,
-        "uneven": max(64.0, repeated), "named": max(64.0, repeated),
-        "uneven parameters": max(64.0, repeated),
-        "raised parameters": max(64.0, repeated), "sparse": max(4.0, repeated / 16),
-        "ends": max(4.0, repeated / 16), "gathered": max(4.0, repeated / 16),
-        "above": max(1.5 * SHIFT, repeated / 16), "below": max(1.5 * SHIFT, repeated / 16),
-    }  # fmt: skip
-    return float(growths.get(family, repeated))
+    least, repeated = _GROWTHS.get(family, (1.0, 1.0))
+    return max(least, repeated * max(1.0, math.sqrt(terms) / 2))
 
 
-def rounding_slack(pool: CasePool, family: str) -> float:
-    """Return an honest kernel's largest error before it rounds to whole numbers, relative to the
-    value plus the root mean square of all: the oracle's floor in the reference's precision."""
-    terms = max(pool.reductions)
-    base = tolerance.floor("float32", terms, _growth(terms, family))
-    return base * pool.roundoff / dtypes.ROUNDOFF["float32"]
+def rounding_slack(pool: CasePool, family: str) -> Slack | None:
+    """Return what an honest kernel's values may be off by before it rounds to whole numbers or
+    decides; None where these are exact."""
+    if not pool.roundoff:
+        return None
+    least, repeated = _GROWTHS.get(family, (1.0, 1.0))
+    return Slack(pool.roundoff, max(least, repeated), repeated, max(pool.reductions))
 
 
 def _reliefs(pool: CasePool, input_set: InputSet) -> list[float]:

@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ...targets import DeviceFamily
@@ -72,7 +73,7 @@ class SetMaker:
             "case": pool.name,
             "seed": seed,
             "family": family,
-            "slack": slack,
+            "slack": slack and asdict(slack),
             "sampled": sampled,
             "replaced": replaced,
         }
@@ -121,7 +122,7 @@ class SetMaker:
             else integer_tensors(pool.outputs)
         )
         outputs = calls * pool.slot_bytes
-        slacks = [rounding_slack(pool, family) for family in families]
+        slacks = [slack and asdict(slack) for slack in (rounding_slack(pool, f) for f in families)]
         other_sizes = [outputs] * (bool(numbers) + (len(rounding.SIDES) if slacks[0] else 0))
         inputs, *results = self._allocate(calls * stride, outputs, *other_sizes)
         seeds = [secrets.randbits(48) for _ in range(calls)]

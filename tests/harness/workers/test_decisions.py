@@ -8,26 +8,30 @@ from typing import Any
 import pytest
 import torch
 
-from harness.workers import decisions, high_precision, rounding
+from harness.wire.slack import Slack
+from harness.workers import certainties, decisions, high_precision, rounding
 
-SLACK = 4 * rounding.SINGLE
+SLACK = Slack(2 * certainties.SINGLE, 0, 0, 1)
 Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 
-def certainties(call: Call, given: list[torch.Tensor]) -> list[rounding.Certainty]:
-    return rounding.certainties(call, given, call, high_precision.to_double(given))
+def certain(call: Call, given: list[torch.Tensor]) -> list[certainties.Certainty]:
+    return certainties.find(call, given, call, high_precision.to_double(given))
+
+
+def kinds(call: Call, given: list[torch.Tensor]) -> list[certainties.Kind]:
+    return [each.kind for each in certain(call, given)]
 
 
 def alternatives(call: Call, given: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     dtypes = [t.dtype for t in call(given)]
     wide = high_precision.to_double(given)
-    return rounding.compute_alternatives(call, wide, SLACK, dtypes, certainties(call, given))
+    return rounding.compute_alternatives(call, wide, SLACK, dtypes, certain(call, given))
 
 
 def left_open(call: Call, given: list[torch.Tensor]) -> list[int]:
     wide = high_precision.to_double(given)
-    certain = certainties(call, given)
-    return rounding.outputs_left_open(call, wide, SLACK, call(wide), certain)
+    return rounding.outputs_left_open(call, wide, SLACK, call(wide), certain(call, given))
 
 
 def is_open(call: Call, given: list[torch.Tensor]) -> bool:
@@ -112,7 +116,7 @@ def test_exact_values_are_not_moved_where_others_are() -> None:
 
     whole, edges = torch.randint(0, 8, (4, 64)).float(), torch.arange(8.0)
     given = [torch.randn(4, 64).relu(), torch.randn(4, 64), whole, torch.rand(4, 64), edges]
-    found = certainties(call, given)
+    found = kinds(call, given)
     assert found == ["relative", "uncertain", "exact", "exact", "exact", "uncertain"]
     expected = call(high_precision.to_double(given))
     for side in alternatives(call, given):
@@ -160,7 +164,7 @@ def test_what_overflows_in_the_framework_alone_is_not_exact() -> None:
     def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
         return [given[0] * given[0] > 100.0]
 
-    assert certainties(call, [torch.full((4,), 300.0, dtype=torch.float16)]) == ["relative"]
+    assert kinds(call, [torch.full((4,), 300.0, dtype=torch.float16)]) == ["relative"]
 
 
 def test_an_order_beside_outputs_of_eight_bits_is_found() -> None:
@@ -183,7 +187,7 @@ def test_other_operators_beside_a_decision_do_not_matter() -> None:
         noise = torch.nn.functional.softplus(x)
         return [torch.where(codes.float() * 0.125 > 0, x, noise), (noise > 1).int()]
 
-    assert certainties(call, [torch.randn(64), codes]) == ["relative", "uncertain"]
+    assert kinds(call, [torch.randn(64), codes]) == ["relative", "uncertain"]
 
 
 def test_values_written_into_a_tensor_count() -> None:
@@ -192,18 +196,18 @@ def test_values_written_into_a_tensor_count() -> None:
         kept[:32] = given[0][:32].exp()
         return [(kept > 0).int()]
 
-    assert certainties(call, [torch.randn(64)]) == ["uncertain"]
+    assert kinds(call, [torch.randn(64)]) == ["uncertain"]
 
 
 def test_a_number_that_the_reference_reads_is_as_certain_as_its_tensor() -> None:
     def call(given: Any) -> Any:
         return [(given[0] > given[0].mean().item()).int()]
 
-    assert certainties(call, [torch.randn(64)]) == ["uncertain"]
+    assert kinds(call, [torch.randn(64)]) == ["uncertain"]
 
 
 def test_a_reference_may_have_tensors_without_storage() -> None:
     def call(given: Any) -> Any:
         return [(given[0].to_sparse().to_dense().exp() > 1).int()]
 
-    assert certainties(call, [torch.randn(8, 8)]) == ["uncertain"]
+    assert kinds(call, [torch.randn(8, 8)]) == ["uncertain"]

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from harness.workers import decision_runs, high_precision, operators, rounding
+from harness.wire.slack import Slack
+from harness.workers import certainties, decision_runs, high_precision, operators, rounding
 
-SLACK = 34 * rounding.SINGLE
+SLACK = Slack(17 * certainties.SINGLE, 0, 0, 1)
+ALL = Slack(0.5, 0, 0, 1)
 Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 
@@ -44,20 +46,20 @@ def inputs(rows: int = 512) -> list[torch.Tensor]:
 
 
 def unit(call: Call, given: list[torch.Tensor]) -> float:
-    return rounding.unit(call, given, call, high_precision.to_double(given))
+    return certainties.unit(call, given, call, high_precision.to_double(given))
 
 
 def test_a_quotient_is_rounded_before_it_is_rounded() -> None:
-    assert unit(quantized, inputs()) == rounding.SINGLE
+    assert unit(quantized, inputs()) == certainties.SINGLE
     assert unit(quantized, high_precision.to_double(inputs())) == 2.0**-53
-    assert unit(quantized, [inputs()[0].bfloat16()]) == rounding.SINGLE
+    assert unit(quantized, [inputs()[0].bfloat16()]) == certainties.SINGLE
 
 
 def test_so_it_is_where_the_reference_names_a_dtype() -> None:
     def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
         return quantized([given[0].float()])
 
-    assert unit(call, [inputs()[0].bfloat16()]) == rounding.SINGLE
+    assert unit(call, [inputs()[0].bfloat16()]) == certainties.SINGLE
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def test_an_operator_that_divides_is_taken_for_a_quotient() -> None:
     def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
         return [torch.fake_quantize_per_tensor_affine(given[0], 0.1, 0, -128, 127)]
 
-    assert unit(call, inputs()) == rounding.SINGLE
+    assert unit(call, inputs()) == certainties.SINGLE
     low, high = rounding.compute_alternatives(call, inputs(), SLACK, [torch.float32])[:2]
     wrong = (low[0] != call(inputs())[0]) | (high[0] != call(inputs())[0])
     assert 0 < int(wrong.sum()) < 0.001 * wrong.numel()
@@ -86,11 +88,11 @@ def test_an_operator_that_divides_is_taken_for_a_quotient() -> None:
 def test_it_is_known_by_name() -> None:
     with operators.Recorder() as recorder:
         quantized(inputs())
-    assert rounding.decides(recorder.counts(), discrete=False)
-    assert not rounding.decides(
-        ["aten.argmax.default", "aten.floor.default", "call"], discrete=False
+    assert certainties.decides(recorder.counts(), discrete=False)
+    assert not certainties.decides(
+        ["aten.argmax.default", "aten.eq.Scalar", "call"], discrete=False
     )
-    assert rounding.decides(["aten.argmax.default"], discrete=True)
+    assert certainties.decides(["aten.argmax.default"], discrete=True)
 
 
 @pytest.mark.parametrize("call", [quantized, on_a_grid])
@@ -120,7 +122,7 @@ def test_few_have_two_neighbours_and_these_lie_side_by_side() -> None:
     open_ones = low != high
     # of values anywhere, those within SLACK (|v| + rms) on either side of a tie
     value = given[0] / (given[0].abs().amax(1, keepdim=True) / 127)
-    usual = float((2 * SLACK * (value.abs() + value.square().mean().sqrt())).mean())
+    usual = float((2 * SLACK.of(1) * (value.abs() + value.square().mean().sqrt())).mean())
     assert 0.5 * usual < float(open_ones.double().mean()) < 2 * usual
     assert int((high - low).max()) == 1
     assert int((high - low).min()) == 0
@@ -140,7 +142,7 @@ def test_other_roundings_gain_nothing(wrong: Callable[[torch.Tensor], torch.Tens
     given = high_precision.to_double([x])
     known = [
         quantized(given)[0],
-        *(s[0] for s in rounding.compute_alternatives(quantized, given, 1, [torch.int8])),
+        *(s[0] for s in rounding.compute_alternatives(quantized, given, ALL, [torch.int8])),
     ]
     own = wrong(x / (x.abs().amax(1, keepdim=True) / 127)).to(torch.int8)
     bad = ~torch.stack([own == each for each in known]).any(0)
@@ -164,7 +166,7 @@ def test_decimals_have_steps_of_their_own() -> None:
 
     given = high_precision.to_double(inputs())
     low, high = (
-        side[0] for side in rounding.compute_alternatives(call, given, 1, [torch.float64])[:2]
+        side[0] for side in rounding.compute_alternatives(call, given, ALL, [torch.float64])[:2]
     )
     assert float((high - low).max()) == pytest.approx(0.01)
     # MOST on either side

@@ -11,7 +11,7 @@ from torch._higher_order_ops import scan, while_loop
 from torch._ops import HigherOrderOperator
 from torch.nn.attention.flex_attention import flex_attention
 
-from harness.workers import dataflow, guards, open_ties, operators, rounding, second_results
+from harness.workers import certainties, dataflow, guards, open_ties, operators, second_results
 from harness.workers.traffic import Reads
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -78,7 +78,7 @@ def test_operators_inside_are_recorded(call: Call) -> None:
 def test_no_mode_refuses_them(call: Call) -> None:
     operators.call_counted(lambda _: call(), [])
     open_ties.find(lambda _: call(), [X], [])
-    rounding.unit(lambda _: call(), [], lambda _: call(), [])
+    certainties.unit(lambda _: call(), [], lambda _: call(), [])
     second_results.kind_for(lambda _: call(), [], call(), pointwise=False, solving=False)
     with Reads([X, QUERY]) as reads:
         call()

@@ -1,0 +1,252 @@
+"""How certain the values are on which a reference decides: by what operators computed them, and by
+how far the framework's own are off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from ..wire.nesting import tensors_of
+from ..wire.slack import Slack
+from . import decision_runs, decisions, operators, tensor_relations
+
+# the coarsest unit roundoff that counts: a kernel that computes in 16 bits before rounding to 8
+# must get the framework's result
+SINGLE = decisions.SINGLE
+# values of a decision that are kept, to be compared with those in high precision
+KEPT_VALUES = 1 << 20
+# operators whose errors are small beside each of their results, and which round once
+_FACTORS = frozenset(["mul", "div", "reciprocal", "sqrt", "rsqrt", "square", "pow"])
+_SUMS = frozenset(["add", "sub", "rsub", "addcmul", "addcdiv", "lerp"])
+# roundings that count for an approximated function, such as exp
+APPROXIMATION = 16
+# times what the framework is off by, where it computes in less than single precision (TF32), and
+# the largest such error, relative to the terms behind: more is a decision that went the other way
+TIMES, MOST_OFF = 4.0, 2.0**-10
+
+Kind = Literal["exact", "relative", "uncertain"]
+"""Without any error, with errors that are small beside each value (products), or with errors that
+are small beside the terms behind it."""
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """How certain the values of a decision are. terms: roundings behind one of them. off: what the
+    framework's own are off by, in the middle of all, where they are in single precision."""
+
+    kind: Kind = "uncertain"
+    terms: int = 1 << 20
+    off: float = 0.0
+
+    def allowed(self, slack: Slack, usual: float = 0.0) -> float:
+        """Return what an honest kernel's values may be off by, relative to the terms behind. usual:
+        the usual size of these, if it is known."""
+        off = self.off / usual if usual else 0.0
+        return max(slack.of(self.terms), TIMES * off if off <= MOST_OFF else 0.0)
+
+
+UNKNOWN = Certainty()
+
+
+def of(certain: Sequence[Certainty], number: int) -> Certainty:
+    """Return the certainty of a decision by number, UNKNOWN beyond those that are known."""
+    return certain[number] if number < len(certain) else UNKNOWN
+
+
+class _Origin(NamedTuple):
+    """What computed a tensor from inputs: whether only exact operators did, whether only those and
+    products did, and how many roundings are behind one of its elements."""
+
+    exact: bool = True
+    factors: bool = True
+    terms: int = 0
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What an operator rounds or decides on. divided: it is divided before it is rounded. rounds:
+    to whole numbers or 8 bits. orders: it returns places of its values in order. read: a number
+    that the reference has read of computed values may enter."""
+
+    values: Sequence[Any]
+    origin: _Origin
+    divided: bool
+    rounds: bool
+    orders: bool
+    read: bool = False
+
+    def certainty(self, other: _Decision) -> Certainty:
+        """Return how certain the values are. other: the same decision in high precision."""
+        kind = self._kind(other)
+        off = self._off(other) if kind == "uncertain" else 0.0
+        return Certainty(kind, self.origin.terms + self.divided, off)
+
+    def _kind(self, other: _Decision) -> Kind:
+        """Floating values tell nothing where the reference fixes their dtype, but a product of
+        exact values that is zero has no error. Values in order that are equal may be put in any
+        order even where they have no error, unless they are inputs."""
+        if self.divided or self.read:
+            return "uncertain"
+        if self.origin.exact:
+            return "exact"
+        if self.orders or len(self.values) != len(other.values):
+            return "uncertain"
+        found: Kind = "exact"
+        for one, precise in zip(self.values, other.values, strict=True):
+            if one.shape != precise.shape:
+                return "uncertain"
+            fixed = one.dtype == precise.dtype and one.is_floating_point()
+            if fixed or not tensor_relations.same(one.to(precise.dtype), precise):
+                found = "relative"
+        return found if found == "exact" or self.origin.factors else "uncertain"
+
+    def _off(self, other: _Decision) -> float:
+        import torch
+
+        found = 0.0
+        for one, precise in zip(self.values, other.values, strict=False):
+            if one.dtype == torch.float32 and one.shape == precise.shape and one.numel():
+                error = (one.double() - precise.double()).abs()
+                found = max(found, float(error.nanmedian().nan_to_num(0.0, 0.0)))
+        return found
+
+
+def decides(names: Iterable[str], *, discrete: bool) -> bool:
+    """Return whether one of these operators, by full name, rounds to whole numbers or decides.
+    discrete: see decisions.are_made."""
+    names = list(names)
+    return decisions.are_made(names, discrete=discrete) or any(
+        decision_runs.is_rounding(name.split(".")[1]) for name in names if "." in name
+    )
+
+
+def casts(names: Iterable[str]) -> bool:
+    """Return whether one of these operators may round to whole numbers or 8 bits by its dtype."""
+    return any(name.split(".")[1] in decision_runs.CASTS for name in names if "." in name)
+
+
+def unit(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    precise: Callable[[Any], Any],
+    arguments: Any,
+    *,
+    rounding: bool = False,
+) -> float:
+    """Return the unit roundoff of the values that call(inputs) rounds or decides on, at most
+    SINGLE; 0 where these values are exact. precise, arguments: the same call in high precision.
+    rounding: whether only those count that it rounds."""
+    import torch
+
+    made = _decisions(call, inputs)
+    return max(
+        (
+            min(torch.finfo(value.dtype).eps / 2, SINGLE)
+            for decision, certainty in zip(
+                made, find(call, inputs, precise, arguments, made), strict=True
+            )
+            if certainty.kind != "exact" and (decision.rounds or not rounding)
+            for value in decision.values
+        ),
+        default=0.0,
+    )
+
+
+def find(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    precise: Callable[[Any], Any],
+    arguments: Any,
+    made: Sequence[_Decision] | None = None,
+) -> list[Certainty]:
+    """Return how certain each decision of call(inputs) is, in order. precise, arguments: the same
+    call in high precision. made: the decisions of call(inputs), if they are known."""
+    made = _decisions(call, inputs) if made is None else made
+    others = _decisions(precise, arguments)
+    if len(made) != len(others):
+        return [Certainty(terms=each.origin.terms) for each in made]
+    return [one.certainty(other) for one, other in zip(made, others, strict=True)]
+
+
+def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
+    """Collect what the operators of call(inputs) round or decide on, in order."""
+    collected: list[_Decision] = []
+    # by storage; one that none computed holds an input, or is written when its place is used again
+    computed: dict[int, _Origin] = {0: _Origin(False, False)}
+    numbers = _Origin()  # that of those that the reference has read, and may use anywhere
+
+    def origin(values: Any) -> _Origin:
+        found = [
+            numbers,
+            *(computed.get(decision_runs.storage(t), _Origin()) for t in tensors_of(values)),
+        ]
+        exact, factors, terms = zip(*found, strict=True)
+        return _Origin(all(exact), all(factors), max(terms))
+
+    def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+        if positions := decision_runs.positions(name, args, kwargs):
+            collected.append(
+                _Decision(
+                    [_some(args[position]) for position in positions],
+                    origin([args[position] for position in positions]),
+                    name in decision_runs.SCALING,
+                    decision_runs.rounds(name, args, kwargs),
+                    name in decisions.CHOICES,
+                    not numbers.exact,
+                )
+            )
+        return args
+
+    def after(name: str, args: Any, result: Any) -> None:
+        nonlocal numbers
+        before = origin(args)
+        if name == "_local_scalar_dense":
+            numbers = before
+        exact = decision_runs.keeps_exact(name)
+        made = _Origin(
+            before.exact and exact,
+            before.factors and (exact or name.strip("_") in _FACTORS),
+            before.terms + _roundings(name, args, result),
+        )
+        there = {decision_runs.storage(t) for t in tensors_of(args)}
+        for storage in {decision_runs.storage(t) for t in tensors_of(result)}:
+            had = computed.get(storage, _Origin()) if storage in there else _Origin()
+            computed[storage] = _Origin(
+                had.exact and made.exact, had.factors and made.factors, max(had.terms, made.terms)
+            )
+
+    decision_runs.watch(call, inputs, at, after)
+    return collected
+
+
+def _roundings(name: str, args: Sequence[Any], result: Any) -> int:
+    """Return how many roundings an operator puts behind an element of its result. Where it combines
+    elements in a way that is not known, this is the longest axis of what it reads."""
+    if decision_runs.copies(name):
+        return 0
+    plain = name.strip("_") or name
+    if plain in _FACTORS or plain in _SUMS:
+        return 1
+    if _is_pointwise(name):
+        return APPROXIMATION
+    terms = operators.terms(f"aten.{plain}", args, result)
+    axes = [extent for t in tensors_of(args) for extent in t.shape]
+    return terms or max(axes, default=1)
+
+
+@cache
+def _is_pointwise(name: str) -> bool:
+    import torch
+
+    packet = getattr(torch.ops.aten, name, None)
+    return packet is not None and any(
+        torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads()
+    )
+
+
+def _some(value: Any) -> Any:
+    """Return a copy of at most KEPT_VALUES of the values."""
+    flat = value.detach().reshape(-1)
+    return flat[:: max(1, -(-len(flat) // KEPT_VALUES))].clone()

@@ -1,0 +1,151 @@
+"""How certain the values are on which a reference decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from harness.judge.correctness import tolerance
+from harness.wire.slack import Slack
+from harness.workers import certainties, high_precision, rounding
+
+Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+SLACK = Slack(certainties.SINGLE, 1.0, 0.0, 1 << 20)  # of plain inputs
+
+
+def certain(call: Call, *given: torch.Tensor) -> list[certainties.Certainty]:
+    inputs = list(given)
+    return certainties.find(call, inputs, call, high_precision.to_double(inputs))
+
+
+def open_elements(call: Call, *given: torch.Tensor) -> torch.Tensor:
+    """Return where another output is right as well."""
+    precise = high_precision.to_double(list(given))
+    (expected,) = call(precise)
+    sides = rounding.compute_alternatives(
+        call, precise, SLACK, [expected.dtype], certain(call, *given)
+    )
+    return torch.stack([side != expected for (side,) in sides]).any(0)
+
+
+def test_slack_is_the_oracles_floor() -> None:
+    repeated = Slack(certainties.SINGLE, 1.0, 1.0, 1 << 20)
+    for terms in (1, 16, 1024):
+        assert SLACK.of(terms) == pytest.approx(tolerance.floor("float32", terms))
+        growth = max(1.0, terms**0.5 / 2)
+        assert repeated.of(terms) == pytest.approx(tolerance.floor("float32", terms, growth))
+    assert SLACK.of(1 << 30) == SLACK.largest == SLACK.of(1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("call", "terms"),
+    [
+        (lambda x: [x[0] * x[1].amax() > 1.0], 1),
+        (lambda x: [x[0] * x[1] + x[0] - 1.0 > 0], 3),
+        (lambda x: [torch.exp(x[0]) > 1.5], certainties.APPROXIMATION),
+        (lambda x: [x[0] @ x[1].T > 1.5], 256),
+        (lambda x: [x[0].sum(0) > 1.5], 4096),
+        (lambda x: [x[0].sum(1) > 1.5], 256),
+        (lambda x: [torch.softmax(x[0][:8], 1) > 0.01], 256),
+        (lambda x: [torch.round(x[0] / x[0].abs().amax(1, keepdim=True) * 127)], 2),
+    ],
+)
+def test_roundings_behind_a_value_are_counted(call: Call, terms: int) -> None:
+    """Rows that are computed alone do not count."""
+    made = certain(call, torch.randn(4096, 256), torch.randn(4096, 256))
+    assert [each.terms for each in made] == [terms]
+
+
+def test_what_the_framework_is_off_by_counts_where_it_is_rounding() -> None:
+    def off(by: float) -> float:
+        def call(x: list[torch.Tensor]) -> list[torch.Tensor]:
+            noise = torch.randn(x[0].shape, generator=torch.Generator().manual_seed(1))
+            inexact = x[0].dtype == torch.float32
+            return [x[0].sin() * (1 + by * noise if inexact else 1) > 0.5]
+
+        (found,) = certain(call, torch.randn(64, 64))
+        assert found.allowed(SLACK) == SLACK.of(found.terms)
+        return found.allowed(SLACK, usual=1.0)
+
+    assert off(0.0) == SLACK.of(certainties.APPROXIMATION + 1)
+    assert 2e-4 < off(3e-4) < 1e-3
+    assert off(0.1) == SLACK.of(certainties.APPROXIMATION + 1)
+
+
+def test_small_values_beside_large_ones_are_certain() -> None:
+    torch.manual_seed(1)
+    kept = (torch.rand(64, 1024) > 0.25).float()
+    noise = 1e-6 * torch.randn(64, 1024)
+    assert not bool(
+        open_elements(lambda x: [x[0] + x[1] > 0], torch.randn(64, 1024) * kept, noise)[
+            kept == 0
+        ].any()
+    )
+    values, few = torch.randint(1, 5, (1024, 16)) / 4.0, 5e-6 * torch.rand(1024, 16)
+    found = open_elements(lambda x: [(x[0] + x[1]).argmax(1)], values, few)
+    assert float(found.float().mean()) < 0.2
+
+
+def test_a_difference_of_large_values_is_as_uncertain_as_these() -> None:
+    torch.manual_seed(1)
+    x = 1e4 + torch.randn(256, 1024)
+    found = open_elements(lambda given: [given[0] - given[0].mean(1, keepdim=True) > 0], x)
+    single = (x - x.mean(1, keepdim=True) > 0) != (x.double() - x.double().mean(1, True) > 0)
+    assert bool(single.any())
+    assert not bool((single & ~found).any())
+    assert float(found.float().mean()) < 0.2
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [torch.floor, torch.ceil, torch.trunc, lambda x: x.to(torch.int32)],
+)
+def test_what_is_cut_off_may_be_on_either_side_of_a_border(
+    cut: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [cut(given[0] / given[1])]
+
+    torch.manual_seed(1)
+    points, sizes = 100 * torch.rand(1 << 16, 3), torch.tensor([0.16, 0.17, 0.2])
+    found = open_elements(call, points, sizes)
+    own = cut(points * sizes.reciprocal())
+    (wanted,) = call([points.double(), sizes.double()])
+    assert bool((own != wanted).any())
+    assert not bool(((own != wanted) & ~found).any())
+    assert float(found.float().mean()) < 0.001
+    # what is whole by its own structure is no border
+    assert not bool(open_elements(call, torch.arange(64.0), torch.full((64,), 0.5)).any())
+
+
+def test_eight_bit_floats_have_two_right_neighbours_where_rounding_decides() -> None:
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        scale = given[0].abs().amax(1, keepdim=True) / 448
+        return [(given[0] / scale).to(torch.float8_e4m3fn).to(given[0].dtype)]
+
+    torch.manual_seed(1)
+    x = torch.randn(1024, 1024)
+    found = open_elements(call, x)
+    own = (x * (448 / x.abs().amax(1, keepdim=True))).to(torch.float8_e4m3fn).double()
+    wrong = own != call([x.double()])[0]
+    assert bool(wrong.any())
+    assert not bool((wrong & ~found).any())
+    assert float(found.float().mean()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda x: [x[0].to(torch.int8)], 0.0),
+        (lambda x: [(x[0] * x[1]).to(torch.bfloat16)], 0.0),
+        (lambda x: [(x[0] > x[1].mean()).float()], 0.0),
+        (lambda x: [(x[0] * x[1]).to(torch.uint8)], certainties.SINGLE),
+        (lambda x: [(x[0] * x[1]).to(torch.float8_e5m2).float()], certainties.SINGLE),
+    ],
+)
+def test_casts_alone_decide_where_they_round(call: Call, expected: float) -> None:
+    inputs = [torch.rand(64, 64), torch.rand(64, 64)]
+    precise = high_precision.to_double(inputs)
+    assert certainties.unit(call, inputs, call, precise, rounding=True) == expected
