@@ -10,9 +10,10 @@ from ...targets import DeviceFamily, cpu
 from ...types import Case, Task
 from ...wire.task_lines import FORWARD
 from ...workers import operators
+from ..device.locks import DeviceLock
 from ..device.machine import Machine
 from ..errors import CancelToken, TaskRefusedError, WorkerFailed
-from ..exchange import device_link
+from ..exchange import device_link, device_witness
 from . import validation
 from .baseline_screening import screen_baselines
 from .open_task import OpenTask, Tell
@@ -54,15 +55,9 @@ def open_task(
         workers.close()
         raise
     handle = OpenTask(machine, family, workers, worker, declaration, cancel)
-    if family.OWN_MEMORY:
-        reason = device_link.refusal(worker)
-        handle.shared = not reason
-        if reason:
-            handle.notes.append(
-                "data pass through host memory, and the figures come from the candidate's own "
-                f"clock: {reason}"
-            )
     try:
+        if family.OWN_MEMORY:
+            share_memory(handle, cancel)
         task = _learn(handle, tell, timed, checked and not reopened)
         handle.finish_opening()
         return handle, task
@@ -72,6 +67,23 @@ def open_task(
         if reason:
             raise TaskRefusedError(reason) from error
         raise
+
+
+def share_memory(handle: OpenTask, cancel: CancelToken | None) -> None:
+    """Keep the task's sets on its device where the judge and its workers can share memory there.
+    The witness is made now: when a judge opens its first task it has no candidate yet, and one that
+    is stopped may have left work on the device."""
+    reason = device_link.refusal(handle.worker)
+    handle.shared = not reason
+    if reason:
+        handle.notes.append(
+            "data pass through host memory, and the figures come from the candidate's own "
+            f"clock: {reason}"
+        )
+        return
+    if not device_witness.is_ready():
+        with DeviceLock(handle.family.device_id()).hold(cancel):
+            device_witness.prepare()
 
 
 def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
