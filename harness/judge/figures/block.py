@@ -67,6 +67,8 @@ class Block:
     on a device in held slices and by taken memory, see Witness."""
     alone_saved_us: float = 0.0
     """What a candidate could save of a call alone, see Sides.alone_saved_ns."""
+    alone_unseen_us: float = 0.0
+    """What a call alone may have saved in held slices and by taken memory."""
     unverified_rounds: int = 0
     """The most rounds whose outputs were verified together, 0 if unknown: nobody watches a device
     while they are."""

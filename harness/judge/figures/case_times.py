@@ -181,6 +181,14 @@ class CaseTimes:
         """See Block."""
         return statistics.median([block.unseen_us for block in self.blocks])
 
+    @property
+    def alone_unseen_us(self) -> float:
+        """What a call alone may have saved where nobody sees it, beyond what is open for each call
+        anyway. It is not billed, since a device may be held for a slice without any work."""
+        return statistics.median(
+            [max(0.0, block.alone_unseen_us - block.unseen_us) for block in self.blocks]
+        )
+
     def hidden_us(self, baseline: str, margin: float, us_per_byte: float) -> float:
         """Return by how much turns took longer than the figure shows, see Block.hidden_us, as a
         median over the processes: by the median of turns, and at least what cold caches explain; by
@@ -271,7 +279,8 @@ class CaseTimes:
         """Return the most, with 97.5 % confidence, by which a call alone may be longer than its
         share of a burst beyond the baseline's difference: the time that merging calls may have
         saved, as far as the judge's clock can tell, and what the candidate could save of a call
-        alone. 0 where calls are timed one by one, or the candidate's clock gives the figure."""
+        alone, or may have where nobody sees it. 0 where calls are timed one by one, or the
+        candidate's clock gives the figure."""
         blocks = [block for block in self.blocks if baseline in block.alone_us and block.null_ns]
         if not blocks:
             return 0.0
@@ -282,6 +291,7 @@ class CaseTimes:
         ]
         together = [c - b for block in blocks for b, c in block.pairs[baseline]]
         saved = statistics.median([block.alone_saved_us for block in blocks])
+        saved += self.alone_unseen_us
         return max(0.0, saved - statistics.least_difference(together, alone, 0.5))
 
     def unmeasured_factor(self, baseline: str) -> float:

@@ -85,7 +85,8 @@ def conclude(
     else:
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
         spared_us = left_open.hidden_us(context, case_times, case.name, best) - turns_us
-        signals += _doubts(case, comparison, open_us, spared_us, case_times.unseen_us, latency_us)
+        unseen_us = case_times.unseen_us + case_times.alone_unseen_us
+        signals += _doubts(case, comparison, open_us, spared_us, unseen_us, latency_us)
     concluded = replace(
         result,
         speedup=comparison.speedup,

@@ -16,6 +16,7 @@ from ..exchange.ready_memory import ReadyBytes
 from ..figures import statistics
 from ..figures.block import BUSY_SHARE
 from ..processes.freezing import Turn
+from .burst_means import BurstMeans
 from .sides import WARM_BURSTS, Burst, Sides
 
 # time for queueing the launches: at first, and at least afterwards
@@ -47,8 +48,7 @@ class Queued(Sides):
         self._empty_ns: dict[int, tuple[int, int]] = {}
         # see _early_gain: of a burst, and of a call alone
         self._early_gain_ns = self._alone_saved_ns = 0
-        # by candidate: of each burst, see Witness
-        self._unseen_ns: dict[str, list[int]] = {}
+        self._unseen = BurstMeans()  # of candidates, see Witness
         self._waits = False  # whether a side waits for the device itself
         # for each empty burst, whether the device worked for another process beside it
         self._empty_busy: list[bool] = []
@@ -138,8 +138,7 @@ class Queued(Sides):
         busy = sum(self._empty_busy) > BUSY_SHARE * len(self._empty_busy)
         if is_candidate:
             ns += witness.beside_ns
-            if len(sets) == self.pool.calls:  # not for calls alone
-                self._unseen_ns.setdefault(name, []).append(witness.unseen_ns)
+            self._unseen.add(name, len(sets), witness.unseen_ns)
         else:  # the candidate's work, or that of another program
             busy |= witness.beside_ns + witness.held_ns > LEAST_BESIDE_NS
         return Burst(
@@ -178,9 +177,10 @@ class Queued(Sides):
         return witness.beside_ns + witness.held_ns < LEAST_BESIDE_NS
 
     def unseen_us(self, name: str) -> float:
-        """Return the mean, since a few bursts may hide the work of all."""
-        bursts_ns = self._unseen_ns.get(name, [])
-        return sum(bursts_ns) / 1e3 / self.pool.calls / len(bursts_ns) if bursts_ns else 0.0
+        return self._unseen.call_us(name, self.pool.calls)
+
+    def alone_unseen_us(self, name: str) -> float:
+        return self._unseen.call_us(name, 1)
 
     def _figure(self, result: QueuedResult, calls: int) -> int:
         """Return the nanoseconds of the calls. Time that inputs took to appear beyond the usual is

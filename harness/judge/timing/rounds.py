@@ -244,8 +244,9 @@ class Rounds:
                     self._look_at_state(name)
                 for side, block in self._blocks_of(name):
                     block.alone_us.setdefault(side, []).append(result.inside_ns / 1e3)
-        for block in self._blocks.values():
+        for name, block in self._blocks.items():
             block.alone_saved_us = self._sides.alone_saved_ns / 1e3
+            block.alone_unseen_us = self._sides.alone_unseen_us(name)
 
     def _cut_turns(self, number: int, calls: int, turn: Turn) -> None:
         """Let the turns of a round end early, of all sides so that their caches stay alike, and

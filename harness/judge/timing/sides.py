@@ -203,6 +203,10 @@ class Sides(ABC):
         """Return what a call of a candidate may have saved by work that nobody can tell."""
         return 0.0
 
+    def alone_unseen_us(self, name: str) -> float:
+        """Return the same of a device's call alone."""
+        return 0.0
+
     def hot(self, name: str) -> tuple[float, float, float | None]:
         """Return the microseconds of bursts.hot, which the worker measures itself."""
         input_set = self.pool.timing[0].sets[0]

@@ -136,6 +136,21 @@ def test_what_a_call_alone_can_save_is_left_open() -> None:
     assert found.alone_open_us("eager") > us / 2.5
 
 
+@pytest.mark.parametrize(("together_us", "open_us"), [(0.0, 2080.0), (2080.0, 0.0)])
+def test_what_nobody_sees_of_a_call_alone_is_open(together_us: float, open_us: float) -> None:
+    """A slice was held beside each call alone, or one for each call of a burst, too: that is open
+    for every call anyway."""
+    us = TRUE_NS / 1e3
+    found = alone(times([1.0] * ROUNDS, true_ns=TRUE_NS / 2), us / 2, us)
+    for block in found.blocks:
+        block.null_ns = [(100, 50)]
+    before_us = found.alone_open_us("eager")
+    for block in found.blocks:
+        block.alone_unseen_us, block.unseen_us = 2080.0, together_us
+    assert found.alone_open_us("eager") == pytest.approx(before_us + open_us, abs=us / 100)
+    assert found.alone_factor("eager") == 1.0  # not billed: it may have been held without work
+
+
 WARM, CALLS, TURNS, CALL_US = 6, 2, 16, 40.0
 
 
