@@ -30,6 +30,8 @@ class OwnKernels:
         self._events: list[tuple[Any, Any]] = []
         for owner, name in _launchers():
             setattr(owner, name, self._wrap(getattr(owner, name)))
+        for owner, name in _givers():
+            setattr(owner, name, self._wrap_given(getattr(owner, name)))
 
     def switch(self, mode: KernelMode) -> tuple[int, int]:
         """Return (launches, nanoseconds spent in own kernels) since the last switch, and continue
@@ -47,7 +49,7 @@ class OwnKernels:
     def _wrap(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def launch(*arguments: Any, **named: Any) -> Any:
             self.calls += 1
-            if isinstance(arguments[0], native.Function):
+            if arguments and isinstance(arguments[0], native.Function):
                 self.called[arguments[0].library, arguments[0].name] += 1
             if self._mode == "silence":
                 return None
@@ -56,6 +58,14 @@ class OwnKernels:
             return self._run_timed(run, arguments, named)
 
         return launch
+
+    def _wrap_given(self, give: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a method that returns what launches."""
+
+        def given(*arguments: Any) -> Any:
+            return self._wrap(give(*arguments))
+
+        return given
 
     def _run_timed(
         self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
@@ -78,13 +88,23 @@ class OwnKernels:
 
 
 def _launchers() -> list[tuple[Any, str]]:
-    """Return the class and method that start kernels in each language. A module that this process
-    has not loaded launches nothing."""
-    launchers: list[tuple[Any, str]] = [(native.Function, "__call__"), (native.Sized, "__call__")]
-    for module, name in (
-        ("triton.runtime.jit", "JITFunction"),
-        ("triton.runtime.interpreter", "InterpretedFunction"),
-    ):
-        if (kind := getattr(sys.modules.get(module), name, None)) is not None:
-            launchers.append((kind, "run"))
-    return launchers
+    """Return the class and method that start kernels in each language."""
+    return [
+        (native.Function, "__call__"),
+        (native.Sized, "__call__"),
+        *_loaded("triton.runtime.jit", "JITFunction", "run"),
+        *_loaded("triton.runtime.interpreter", "InterpretedFunction", "run"),
+    ]
+
+
+def _givers() -> list[tuple[Any, str]]:
+    """Return the class and method that return what starts a kernel: what `warmup` has compiled is
+    launched with a grid, and not through `JITFunction.run`. That method launches by the attribute
+    `run`, as the framework's own compiler does, whose kernels are not the candidate's."""
+    return _loaded("triton.compiler.compiler", "CompiledKernel", "__getitem__")
+
+
+def _loaded(module: str, kind: str, name: str) -> list[tuple[Any, str]]:
+    """Return a class and its method. A module that this process has not loaded launches nothing."""
+    found = getattr(sys.modules.get(module), kind, None)
+    return [] if found is None else [(found, name)]
