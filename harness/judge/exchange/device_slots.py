@@ -47,7 +47,8 @@ class QueuedResult:
     judge's events on the device. whole_ns: from the start until the judge has the outputs, by its
     own clock, including its own work. worker_result: the worker's report, as in BurstResult. ready:
     whether all launches were queued before the start. places: of the outputs in the worker, without
-    empty ones.
+    empty ones. queueing_ns: from the judge's order until it knew where the outputs will lie, or
+    gave the start without that, by its own clock.
     """
 
     before_ns: int
@@ -55,6 +56,7 @@ class QueuedResult:
     worker_result: BurstResult
     ready: bool
     places: list[DevicePlace]
+    queueing_ns: int
 
 
 class DeviceSlots(Slots):
@@ -149,6 +151,7 @@ class DeviceSlots(Slots):
         self._shown = link, plan
         link.number += 1
         arguments: dict[str, Any] = {"early": True} if early else {}
+        ordered = time.perf_counter_ns()
         worker.send(
             "queued",
             key=key,
@@ -161,6 +164,8 @@ class DeviceSlots(Slots):
         try:
             ready = worker.has_message(patience_s)
             copies = self._receive_copies(worker, link, key, len(sets), seconds) if ready else None
+            # not by the first message, which may be one about memory
+            queueing_ns = time.perf_counter_ns() - ordered
             if look is not None:
                 look()
             before_ns, whole_ns, reply = self._measure(
@@ -182,7 +187,8 @@ class DeviceSlots(Slots):
             # release every wait for the words, however the burst ends
             link.words[GO] = link.words[DONE] = link.number
             places, self._places = self._places, []
-        return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, places)
+        burst = result_of(reply, whole_ns)
+        return QueuedResult(before_ns, whole_ns, burst, ready, places, queueing_ns)
 
     def _measure(
         self,

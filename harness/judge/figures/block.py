@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -13,6 +13,9 @@ OTHER = "other candidate"
 # Rounds from the middle of each half on that tell what a settled heap does. Of 15 and 32 rounds,
 # honest processes found new memory in the first eight, and in few later ones; of four, in all.
 LEAST_LATER = 8
+# Of the host's time to queue a call, what costs nothing on a device: callers get launches that are
+# asynchronous, and an honest launch of Triton takes 10 to 30 us where an operator takes 5.
+FREE_HOST_US = 100.0
 BUSY_SHARE = 0.1  # tolerated share of baseline bursts before which the device was not idle
 
 
@@ -69,6 +72,10 @@ class Block:
     """What a candidate could save of a call alone, see Sides.alone_saved_ns."""
     alone_unseen_us: float = 0.0
     """What a call alone may have saved in held slices and by taken memory."""
+    host_us: dict[str, float] = field(default_factory=dict)
+    """By side, the host's time to queue a call on a device, see Sides.host_us."""
+    alone_host_us: dict[str, float] = field(default_factory=dict)
+    """The same of a call alone."""
     unverified_rounds: int = 0
     """The most rounds whose outputs were verified together, 0 if unknown: nobody watches a device
     while they are."""
@@ -121,6 +128,16 @@ class Block:
         beyond = statistics.median(usual) - usual_figure
         return hidden - beyond, fmean(own) - figure - (fmean(usual) - usual_figure)
 
+    def host_open_us(self, baseline: str) -> float:
+        """Return what a call takes on the host beyond what is free: the baseline's own, or
+        FREE_HOST_US. What follows from numbers among the inputs may be computed there."""
+        return _beyond_free_us(self.host_us, baseline)
+
+    def alone_host_open_us(self, baseline: str) -> float:
+        """Return the same of a call alone, beyond what is open for each call anyway."""
+        alone_us = _beyond_free_us(self.alone_host_us, baseline)
+        return max(0.0, alone_us - self.host_open_us(baseline))
+
     def _whole_us(self, name: str, turns_us: Sequence[float]) -> list[float]:
         """Return the time of each turn of a side with its unmeasured calls, per call."""
         extra_ns, calls = self._beside_ns(name), self.warm + self.calls
@@ -155,6 +172,11 @@ class Block:
         return sum(self.busy) > BUSY_SHARE * len(self.busy)
 
 
+def _beyond_free_us(host_us: Mapping[str, float], baseline: str) -> float:
+    free_us = max(FREE_HOST_US, host_us.get(baseline, 0.0))
+    return max(0.0, host_us.get("", 0.0) - free_us)
+
+
 def against(candidate: Block, opponent: Block) -> Block:
     """Return a candidate's block with another candidate, timed in the same rounds, as its baseline
     under the name OTHER."""
@@ -164,6 +186,9 @@ def against(candidate: Block, opponent: Block) -> Block:
     # what a candidate holds beyond another one proves nothing: both may hold more than they need
     own_bytes = candidate.device_bytes.get("")
     device = {} if own_bytes is None else {"": own_bytes, OTHER: own_bytes}
+
+    def host(own_us: dict[str, float], others_us: dict[str, float]) -> dict[str, float]:
+        return {"": own_us.get("", 0.0), OTHER: others_us.get("", 0.0)}
 
     def both(own: dict[str, list[float]], others: dict[str, list[float]]) -> dict[str, list[float]]:
         return {"": own[""], OTHER: others[""]} if own else {}
@@ -175,4 +200,6 @@ def against(candidate: Block, opponent: Block) -> Block:
         late_ns=both(candidate.late_ns, opponent.late_ns),
         alone_us=both(candidate.alone_us, opponent.alone_us),
         device_bytes=device,
+        host_us=host(candidate.host_us, opponent.host_us),
+        alone_host_us=host(candidate.alone_host_us, opponent.alone_host_us),
     )

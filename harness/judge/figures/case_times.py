@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -189,6 +189,19 @@ class CaseTimes:
             [max(0.0, block.alone_unseen_us - block.unseen_us) for block in self.blocks]
         )
 
+    def host_open_us(self, baseline: str) -> float:
+        """See Block."""
+        return self._median_of_blocks(baseline, lambda block: block.host_open_us(baseline))
+
+    def alone_host_open_us(self, baseline: str) -> float:
+        """See Block."""
+        return self._median_of_blocks(baseline, lambda block: block.alone_host_open_us(baseline))
+
+    def _median_of_blocks(self, baseline: str, figure: Callable[[Block], float]) -> float:
+        """Return the median over the processes that were timed against a baseline."""
+        values = [figure(block) for block in self.blocks if baseline in block.pairs]
+        return statistics.median(values) if values else 0.0
+
     def hidden_us(self, baseline: str, margin: float, us_per_byte: float) -> float:
         """Return by how much turns took longer than the figure shows, see Block.hidden_us, as a
         median over the processes: by the median of turns, and at least what cold caches explain; by
@@ -291,7 +304,7 @@ class CaseTimes:
         ]
         together = [c - b for block in blocks for b, c in block.pairs[baseline]]
         saved = statistics.median([block.alone_saved_us for block in blocks])
-        saved += self.alone_unseen_us
+        saved += self.alone_unseen_us + self.alone_host_open_us(baseline)
         return max(0.0, saved - statistics.least_difference(together, alone, 0.5))
 
     def unmeasured_factor(self, baseline: str) -> float:

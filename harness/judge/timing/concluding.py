@@ -9,6 +9,7 @@ from ...types import Case, CaseResult, Ceilings, Signal
 from ..device import roofline
 from ..failures import Failure
 from ..figures import statistics
+from ..figures.block import FREE_HOST_US
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
 from . import blocks, left_open, memory_use
@@ -86,7 +87,8 @@ def conclude(
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
         spared_us = left_open.hidden_us(context, case_times, case.name, best) - turns_us
         unseen_us = case_times.unseen_us + case_times.alone_unseen_us
-        signals += _doubts(case, comparison, open_us, spared_us, unseen_us, latency_us)
+        host_us = case_times.host_open_us(best) + case_times.alone_host_open_us(best)
+        signals += _doubts(case, comparison, open_us, spared_us, unseen_us, host_us, latency_us)
     concluded = replace(
         result,
         speedup=comparison.speedup,
@@ -291,6 +293,7 @@ def _doubts(
     open_us: float,
     spared_us: float,
     unseen_us: float,
+    host_us: float,
     latency_us: float,
 ) -> list[Signal]:
     if not comparison.doubted:
@@ -307,6 +310,11 @@ def _doubts(
         )
     if unseen_us > 0.05:
         text += f". {unseen_us:.1f} us of it: work before its measured calls, or beside a device's"
+    if host_us > 0.05:
+        text += (
+            f". {host_us:.1f} us of it: its process takes longer to queue a call than the "
+            f"baseline's, and than the {FREE_HOST_US:.0f} us that are free"
+        )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 
 

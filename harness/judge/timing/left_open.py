@@ -34,7 +34,8 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
         case_times.clock_open_us
         + hidden_us(context, case_times, case, baseline)
         + case_times.alone_open_us(baseline)
-        + case_times.unseen_us,
+        + case_times.unseen_us
+        + case_times.host_open_us(baseline),
     )
 
 

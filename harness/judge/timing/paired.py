@@ -160,6 +160,10 @@ class _TimedBlock:
             state, ahead = self._by_name[name].state, self._by_name[name].ahead
             block.state_doubt = state.doubt if state is not None else ""
             block.unseen_us = ahead.us if ahead is not None else sides.unseen_us(name)
+            block.host_us, block.alone_host_us = (
+                {"": of(name), **{other: of(other) for other in self._baselines}}
+                for of in (sides.host_us, sides.alone_host_us)
+            )
             block.pairs = {
                 other: list(zip(rounds.times_us[other], rounds.times_us[name], strict=True))
                 for other in self._baselines

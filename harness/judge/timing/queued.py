@@ -44,11 +44,12 @@ class Queued(Sides):
         super().__init__(*arguments, **named)
         # seconds within which a side queues its launches, or never will
         self._patience: dict[str, float] = {}
-        # (before_ns, whole_ns) of an empty burst, by the number of calls it stands for
-        self._empty_ns: dict[int, tuple[int, int]] = {}
+        # (before_ns, whole_ns, queueing_ns) of an empty burst, by the number of calls it stands for
+        self._empty_ns: dict[int, tuple[int, int, int]] = {}
         # see _early_gain: of a burst, and of a call alone
         self._early_gain_ns = self._alone_saved_ns = 0
         self._unseen = BurstMeans()  # of candidates, see Witness
+        self._queueing = BurstMeans()  # of all sides, beyond an empty burst's
         self._waits = False  # whether a side waits for the device itself
         # for each empty burst, whether the device worked for another process beside it
         self._empty_busy: list[bool] = []
@@ -95,11 +96,11 @@ class Queued(Sides):
             for sets in (whole, *alone):
                 self._run_empty(sets, turn, watched=False)
                 results = [self._run_empty(sets, turn) for _ in range(self.pool.empty_bursts)]
-                before_ns, whole_ns = (
-                    statistics.median(each)
-                    for each in zip(*((s.before_ns, s.whole_ns) for s in results), strict=True)
+                self._empty_ns[len(sets)] = (
+                    round(statistics.median([each.before_ns for each in results])),
+                    round(statistics.median([each.whole_ns for each in results])),
+                    round(statistics.median([each.queueing_ns for each in results])),
                 )
-                self._empty_ns[len(sets)] = round(before_ns), round(whole_ns)
             self._early_gain_ns = self._early_gain(whole, turn)
             self._alone_saved_ns = max([self._early_gain(sets, turn) for sets in alone], default=0)
         return self._figure(result, self.pool.calls)
@@ -134,6 +135,7 @@ class Queued(Sides):
                 witness.finish(late=True)
         self.note_calls(name, sets)
         self._waits |= not result.ready
+        self._queueing.add(name, len(sets), result.queueing_ns - self._empty_ns[len(sets)][2])
         ns, claim = self._figure(result, len(sets)), result.worker_result
         busy = sum(self._empty_busy) > BUSY_SHARE * len(self._empty_busy)
         if is_candidate:
@@ -182,10 +184,16 @@ class Queued(Sides):
     def alone_unseen_us(self, name: str) -> float:
         return self._unseen.call_us(name, 1)
 
+    def host_us(self, name: str) -> float:
+        return self._queueing.call_us(name, self.pool.calls)
+
+    def alone_host_us(self, name: str) -> float:
+        return self._queueing.call_us(name, 1)
+
     def _figure(self, result: QueuedResult, calls: int) -> int:
         """Return the nanoseconds of the calls. Time that inputs took to appear beyond the usual is
         added, since the worker may have seen them meanwhile."""
-        before_ns, whole_ns = self._empty_ns[calls]
+        before_ns, whole_ns, _ = self._empty_ns[calls]
         late_ns = max(0, result.before_ns - before_ns - APPEARING_NS)
         return max(LEAST_NS * calls, result.whole_ns - whole_ns + late_ns)
 

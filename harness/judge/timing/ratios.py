@@ -151,6 +151,7 @@ def _hidden_time(
     open_us = paired_times.clock_open_us - both_us
     open_us += hidden_us(context, paired_times, case, OTHER)
     open_us += paired_times.alone_open_us(OTHER) + times.unseen_us
+    open_us += paired_times.host_open_us(OTHER)
     return math.log1p(
         open_us / statistics.median([us for process in processes for us in process])
     ), both_us

@@ -207,6 +207,15 @@ class Sides(ABC):
         """Return the same of a device's call alone."""
         return 0.0
 
+    def host_us(self, name: str) -> float:
+        """Return what a side's process takes on the host to queue a call on a device, by the
+        judge's clock, where the figure does not include it."""
+        return 0.0
+
+    def alone_host_us(self, name: str) -> float:
+        """Return the same of a call alone."""
+        return 0.0
+
     def hot(self, name: str) -> tuple[float, float, float | None]:
         """Return the microseconds of bursts.hot, which the worker measures itself."""
         input_set = self.pool.timing[0].sets[0]

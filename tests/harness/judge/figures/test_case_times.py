@@ -7,7 +7,7 @@ import random
 import pytest
 
 from harness.judge.figures import statistics
-from harness.judge.figures.block import Block
+from harness.judge.figures.block import FREE_HOST_US, OTHER, Block, against
 from harness.judge.figures.case_times import CaseTimes
 from harness.targets.state import DeviceState
 
@@ -149,6 +149,53 @@ def test_what_nobody_sees_of_a_call_alone_is_open(together_us: float, open_us: f
         block.alone_unseen_us, block.unseen_us = 2080.0, together_us
     assert found.alone_open_us("eager") == pytest.approx(before_us + open_us, abs=us / 100)
     assert found.alone_factor("eager") == 1.0  # not billed: it may have been held without work
+
+
+def host(found: CaseTimes, alone: bool, own_us: float, usual_us: float) -> CaseTimes:
+    """The same with what calls take on the host."""
+    for block in found.blocks:
+        block.null_ns = [(100, 50)]
+        figure = block.alone_host_us if alone else block.host_us
+        figure.update({"": own_us, "eager": usual_us})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("own_us", "usual_us", "open_us"),
+    [
+        (FREE_HOST_US, 5.0, 0.0),  # a few launches
+        (FREE_HOST_US + 40, 5.0, 40.0),
+        (240.0, 250.0, 0.0),  # of many launches, as the baseline's
+        (330.0, 250.0, 80.0),
+    ],
+)
+def test_what_the_host_does_beyond_the_baseline_is_open(
+    own_us: float, usual_us: float, open_us: float
+) -> None:
+    found = host(times([1.0] * ROUNDS), False, own_us, usual_us)
+    assert found.host_open_us("eager") == pytest.approx(open_us)
+    assert speedup(found) == pytest.approx(1.0, abs=0.01)  # it raises no figure
+    assert found.host_open_us("compile") == 0.0  # timed against nobody
+
+
+@pytest.mark.parametrize(("burst_us", "open_us"), [(20.0, 80.0), (FREE_HOST_US + 30, 50.0)])
+def test_what_the_host_does_for_a_call_alone_is_open(burst_us: float, open_us: float) -> None:
+    """It may have computed what calls of a burst share: beyond what is open for each anyway."""
+    us = TRUE_NS / 1e3
+    found = alone(times([1.0] * ROUNDS), us, us)
+    found = host(host(found, False, burst_us, 5.0), True, 20.0, 5.0)
+    before_us = found.alone_open_us("eager")
+    host(found, True, FREE_HOST_US + 80, 5.0)
+    added_us = found.alone_open_us("eager") - before_us
+    assert added_us == pytest.approx(open_us, abs=us / 100)
+
+
+def test_another_candidate_s_host_time_is_free_as_well() -> None:
+    own, other = (
+        host(times([1.0] * ROUNDS), False, us, 5.0).blocks[0] for us in (400.0, FREE_HOST_US + 50)
+    )
+    assert against(own, other).host_open_us(OTHER) == pytest.approx(400 - FREE_HOST_US - 50)
+    assert against(other, own).host_open_us(OTHER) == 0.0
 
 
 WARM, CALLS, TURNS, CALL_US = 6, 2, 16, 40.0

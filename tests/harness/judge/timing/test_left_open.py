@@ -81,3 +81,15 @@ def test_a_launch_that_clears_outputs_in_a_switch_is_left_open(
     )
     hidden = left_open.hidden_us(on_a_device, CaseTimes([block]), "only", "eager")
     assert hidden == pytest.approx(open_us, abs=0.01)
+
+
+def test_what_a_call_takes_on_the_host_is_left_open() -> None:
+    """Beyond what is free, whatever the device took."""
+    block = Block(
+        {"eager": [(400.0, 50.0)] * 12},
+        DeviceState(0),
+        DeviceState(0),
+        host_us={"": 360.0, "eager": 250.0},
+    )
+    times = {"only": CaseTimes([block])}
+    assert left_open.left_open_us(context(400.0), times, "only", "eager") == pytest.approx(110.0)
