@@ -13,7 +13,7 @@ from .environment import Environment
 from .policy import Policy
 from .signal import Signal
 
-PROTOCOL_VERSION = 33  # raise it whenever a figure measured before could differ now
+PROTOCOL_VERSION = 34  # raise it whenever a figure measured before could differ now
 
 Status = Literal[
     "invalid",
