@@ -65,9 +65,10 @@ MEANINGS: dict[str, dict[str, str]] = {
         ),
         "alone": "the same for a single call, against one of several in a row on a device",
         "host_us": (
-            "the host's time to queue a call on a device, by the judge's clock: the candidate's, "
-            "and the baseline's"
+            "the host's time to queue a call on a device beyond an empty burst's, by the judge's "
+            "clock: the candidate's, and the baseline's"
         ),
+        "alone_host_us": "the same of a single call",
         "blocks": "by process: the machine before and after, what disturbed it, and the ratios",
         "samples": "where the measured rounds are kept for later measurements to join",
     },

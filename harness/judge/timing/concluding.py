@@ -68,7 +68,9 @@ def conclude(
     if not context.ablating and (failure := _speed_failure(context, case, case_times, latency_us)):
         return Conclusion(result, tuple(signals), failure)
     open_us = left_open.left_open_us(context, times, case.name, best)
-    if _is_implausible(latency_us + open_us, plausible_us):
+    host_us = case_times.host_open_us(best) + case_times.alone_host_open_us(best)
+    # the host's time is not the device's, and anybody may sleep there
+    if _is_implausible(latency_us + max(0.0, open_us - host_us), plausible_us):
         text = (
             f"case {case.name}: {latency_us:.1f} us is far below the {plausible_us:.1f} us that "
             "its bytes, or its operations in the narrowest format, take at the measured rates"
@@ -87,7 +89,6 @@ def conclude(
         turns_us = case_times.hidden_us(best, family.MARGIN, 0.0)
         spared_us = left_open.hidden_us(context, case_times, case.name, best) - turns_us
         unseen_us = case_times.unseen_us + case_times.alone_unseen_us
-        host_us = case_times.host_open_us(best) + case_times.alone_host_open_us(best)
         signals += _doubts(case, comparison, open_us, spared_us, unseen_us, host_us, latency_us)
     concluded = replace(
         result,
@@ -309,11 +310,12 @@ def _doubts(
             "memory that it uses"
         )
     if unseen_us > 0.05:
+        unseen_us = min(unseen_us, open_us)
         text += f". {unseen_us:.1f} us of it: work before its measured calls, or beside a device's"
     if host_us > 0.05:
         text += (
-            f". {host_us:.1f} us of it: its process takes longer to queue a call than the "
-            f"baseline's, and than the {FREE_HOST_US:.0f} us that are free"
+            f". {min(host_us, open_us):.1f} us of it: its process takes longer to queue a call "
+            f"than the baseline's, and than the {FREE_HOST_US:.0f} us that are free"
         )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 

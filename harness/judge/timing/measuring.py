@@ -223,7 +223,8 @@ class _Timing:
             "nothing_us": {n: t.nothing_us for n, t in times.items()},
             "ahead": {n: t.unmeasured_factor(t.strongest) for n, t in times.items()},
             "alone": {n: t.alone_factor(t.strongest) for n, t in times.items()},
-            "host_us": {n: _host_us(t) for n, t in times.items()},
+            "host_us": {n: _host_us(t, "host_us") for n, t in times.items()},
+            "alone_host_us": {n: _host_us(t, "alone_host_us") for n, t in times.items()},
             "blocks": {n: blocks.report(t) for n, t in times.items()},
             **({} if self._context.confirming else {"samples": to_json(self._samples())}),
         }
@@ -259,9 +260,10 @@ def with_wrong(results: Mapping[str, CaseResult], failure: Failure) -> Mapping[s
     return {**results, case: replace(results[case], correct=False, detail=finding.detail)}
 
 
-def _host_us(times: CaseTimes) -> tuple[float, float]:
-    """Return what the candidate and the strongest baseline take to queue a call on a device."""
-    own_us, usual_us = (times.median_of("host_us", side) for side in ("", times.strongest))
+def _host_us(times: CaseTimes, figure: str) -> tuple[float, float]:
+    """Return what the candidate and the strongest baseline take to queue a call on a device, by one
+    of Block's figures."""
+    own_us, usual_us = (times.median_of(figure, side) for side in ("", times.strongest))
     return own_us or 0.0, usual_us or 0.0
 
 

@@ -185,10 +185,10 @@ class Queued(Sides):
         return self._unseen.call_us(name, 1)
 
     def host_us(self, name: str) -> float:
-        return self._queueing.call_us(name, self.pool.calls)
+        return self._queueing.but_one_us(name, self.pool.calls)
 
     def alone_host_us(self, name: str) -> float:
-        return self._queueing.call_us(name, 1)
+        return self._queueing.but_one_us(name, 1)
 
     def _figure(self, result: QueuedResult, calls: int) -> int:
         """Return the nanoseconds of the calls. Time that inputs took to appear beyond the usual is

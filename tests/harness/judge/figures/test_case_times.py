@@ -165,8 +165,8 @@ def host(found: CaseTimes, alone: bool, own_us: float, usual_us: float) -> CaseT
     [
         (FREE_HOST_US, 5.0, 0.0),  # a few launches
         (FREE_HOST_US + 40, 5.0, 40.0),
-        (240.0, 250.0, 0.0),  # of many launches, as the baseline's
-        (330.0, 250.0, 80.0),
+        (540.0, 550.0, 0.0),  # of many launches, as the baseline's
+        (630.0, 550.0, 80.0),
     ],
 )
 def test_what_the_host_does_beyond_the_baseline_is_open(
@@ -192,9 +192,10 @@ def test_what_the_host_does_for_a_call_alone_is_open(burst_us: float, open_us: f
 
 def test_another_candidate_s_host_time_is_free_as_well() -> None:
     own, other = (
-        host(times([1.0] * ROUNDS), False, us, 5.0).blocks[0] for us in (400.0, FREE_HOST_US + 50)
+        host(times([1.0] * ROUNDS), False, us, 5.0).blocks[0]
+        for us in (FREE_HOST_US + 400, FREE_HOST_US + 50)
     )
-    assert against(own, other).host_open_us(OTHER) == pytest.approx(400 - FREE_HOST_US - 50)
+    assert against(own, other).host_open_us(OTHER) == pytest.approx(350)
     assert against(other, own).host_open_us(OTHER) == 0.0
 
 
