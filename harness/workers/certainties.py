@@ -20,6 +20,14 @@ KEPT_VALUES = 1 << 20
 # operators whose errors are small beside each of their results, and which round once
 _FACTORS = frozenset(["mul", "div", "reciprocal", "sqrt", "rsqrt", "square", "pow"])
 _SUMS = frozenset(["add", "sub", "rsub", "addcmul", "addcdiv", "lerp"])
+_PLAIN_POWERS = (-1, -0.5, 0.5, 1, 2, 3)
+# operators of which it is known how many terms they add up, and those that add up what may all
+# belong to one place
+_COUNTED = frozenset([
+    "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv", "convolution", "sum", "mean", "var",
+    "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "prod", "nansum", "logsumexp",
+])  # fmt: skip
+_GATHERING = ("scatter", "index_add", "index_put", "index_reduce", "bincount", "segment", "histc")
 # roundings that count for an approximated function, such as exp
 APPROXIMATION = 16
 # times what the framework is off by, where it computes in less than single precision (TF32), and
@@ -34,7 +42,7 @@ are small beside the terms behind it."""
 @dataclass(frozen=True)
 class Certainty:
     """How certain the values of a decision are. terms: roundings behind one of them. off: what the
-    framework's own are off by, in the middle of all, where they are in single precision."""
+    framework's own are off by, in the middle of those that are, in single precision."""
 
     kind: Kind = "uncertain"
     terms: int = 1 << 20
@@ -109,7 +117,8 @@ class _Decision:
         for one, precise in zip(self.values, other.values, strict=False):
             if one.dtype == torch.float32 and one.shape == precise.shape and one.numel():
                 error = (one.double() - precise.double()).abs()
-                found = max(found, float(error.nanmedian().nan_to_num(0.0, 0.0)))
+                error = error[(error > 0) & error.isfinite()]
+                found = max(found, float(error.median()) if error.numel() else 0.0)
         return found
 
 
@@ -166,7 +175,7 @@ def find(
     made = _decisions(call, inputs) if made is None else made
     others = _decisions(precise, arguments)
     if len(made) != len(others):
-        return [Certainty(terms=each.origin.terms) for each in made]
+        return [UNKNOWN] * len(made)
     return [one.certainty(other) for one, other in zip(made, others, strict=True)]
 
 
@@ -204,10 +213,10 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
         before = origin(args)
         if name == "_local_scalar_dense":
             numbers = before
-        exact = decision_runs.keeps_exact(name)
+        exact = _keeps_exact(name, args)
         made = _Origin(
             before.exact and exact,
-            before.factors and (exact or name.strip("_") in _FACTORS),
+            before.factors and (exact or _is_factor(name, args)),
             before.terms + _roundings(name, args, result),
         )
         there = {decision_runs.storage(t) for t in tensors_of(args)}
@@ -221,19 +230,45 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
     return collected
 
 
+def _keeps_exact(name: str, args: Sequence[Any]) -> bool:
+    """Return whether an operator is exact with these arguments: it adds nothing up."""
+    plain = name.strip("_") or name
+    if plain in ("abs", "sgn") and any(t.is_complex() for t in tensors_of(args)):
+        return False
+    if plain == "index_put" and any(each is True for each in args):  # accumulates
+        return False
+    if plain == "scatter" and any(isinstance(each, str) for each in args):  # reduces
+        return False
+    return decision_runs.keeps_exact(name)
+
+
+def _is_factor(name: str, args: Sequence[Any]) -> bool:
+    """Return whether an operator rounds about once, with an error small beside the result."""
+    plain = name.strip("_") or name
+    if plain == "pow":
+        return any(not hasattr(each, "shape") and each in _PLAIN_POWERS for each in args[1:2])
+    return plain in _FACTORS
+
+
 def _roundings(name: str, args: Sequence[Any], result: Any) -> int:
     """Return how many roundings an operator puts behind an element of its result. Where it combines
-    elements in a way that is not known, this is the longest axis of what it reads."""
-    if decision_runs.copies(name):
-        return 0
+    elements in a way that is not known, this is the longest axis of what it reads, or all that may
+    be added up in one place."""
     plain = name.strip("_") or name
-    if plain in _FACTORS or plain in _SUMS:
+    copying = decision_runs.copies(name) and not decision_runs.keeps_exact(name)
+    if copying or _keeps_exact(name, args):
+        return 0
+    if _is_factor(name, args) or plain in _SUMS:
         return 1
     if _is_pointwise(name):
         return APPROXIMATION
-    terms = operators.terms(f"aten.{plain}", args, result)
-    axes = [extent for t in tensors_of(args) for extent in t.shape]
-    return terms or max(axes, default=1)
+    terms: int = operators.terms(f"aten.{plain}", args, result)
+    if terms and plain in _COUNTED:
+        return terms
+    read = tensors_of(args)
+    if plain.startswith(_GATHERING):
+        return max([1, *(int(t.numel()) for t in read)])
+    return max([terms, 1, *(int(extent) for t in read for extent in t.shape)])
 
 
 @cache

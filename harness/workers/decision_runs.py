@@ -47,7 +47,7 @@ def watch(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = kwargs or {}
-            name = full_name(func).split(".")[1]
+            name = _name(full_name(func))
             result = self.run(func, at(name, args, kwargs), kwargs)
             if after is not None:
                 after(name, [*args, *kwargs.values()], result)
@@ -55,6 +55,13 @@ def watch(
 
     with RoundingMode():
         return call(inputs)
+
+
+def _name(full: str) -> str:
+    """Return the name of one of the framework's own operators; of another one what no other has,
+    since anyone can define one of any name."""
+    namespace, name = full.split(".")[:2]
+    return name if namespace in ("aten", "prims") else f"{namespace}::{name}"
 
 
 def positions(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int]:

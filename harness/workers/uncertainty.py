@@ -32,7 +32,7 @@ from .second_results import MOVED
 MOST_OF_ONE, MOST_OF_ALL = 1 << 23, 1 << 24
 # Of a value's changes in two runs the larger one counts, up to what is usual this many times: both
 # may be small by chance (below a twentieth of the size of its terms in 1 of 400 values).
-TIMES = 4.0
+TIMES = 16.0
 # the moves that are tried, as fractions of the largest honest error
 SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
 
@@ -40,9 +40,11 @@ SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
 @dataclass(frozen=True)
 class Uncertainty:
     """What the decisions of a call are like, by number. sizes: of the terms behind each value, or
-    what is usual there for each line of which places are chosen, and where values are too many."""
+    what is usual there for each line of which places are chosen, and where values are too many.
+    usual: the median of these."""
 
     sizes: dict[int, Any]
+    usual: dict[int, float]
     shapes: list[Any]  # of the call's outputs
     _equal: dict[float, dict[int, Any]]
 
@@ -63,16 +65,14 @@ class Uncertainty:
         slack: Slack,
     ) -> Sequence[Any]:
         """Return the arguments of a decision with its values moved to a side."""
-        sizes = self.sizes.get(number)
-        usual = float(_median(sizes)) if sizes is not None and certainty.off else 0.0
         return decision_runs.move(
             name,
             args,
             kwargs,
             side,
-            certainty.allowed(slack, usual),
+            certainty.allowed(slack, self.usual.get(number, 0.0)),
             relative=certainty.kind == "relative",
-            sizes=sizes,
+            sizes=self.sizes.get(number),
         )
 
 
@@ -82,7 +82,7 @@ class _Seen:
     choose. equal: where both sides of comparisons are equal, if anywhere. before: whether something
     is rectified, or decided but for places, before the last of these. coarsest: the largest unit of
     what is computed in single precision or better. shapes: of the outputs. some: decisions of which
-    some values were taken."""
+    some values were taken. narrow: whether a number of 16 bits is among inputs or results."""
 
     decided: dict[int, tuple[list[Any], int | None]] = field(default_factory=dict)
     equal: dict[int, Any] = field(default_factory=dict)
@@ -90,6 +90,7 @@ class _Seen:
     coarsest: float = 0.0
     shapes: list[Any] = field(default_factory=list)
     some: set[int] = field(default_factory=set)
+    narrow: bool = False
 
 
 def measure(
@@ -102,18 +103,30 @@ def measure(
     plain = _look(call, inputs, certain)
     by = max(MOVED, 8 * plain.coarsest)
 
-    def again(side: float, draw: int = 0) -> _Seen:
-        seeds = itertools.count(draw << 32)
-        moved = map_tensors(inputs, lambda tensor: _apart(tensor, by, next(seeds)))
+    def again(side: float, draw: int = 0, *, narrow: bool = True) -> _Seen:
+        numbers = itertools.count()
+        moved = map_tensors(
+            inputs,
+            lambda tensor: (
+                _apart(tensor, by, _seed(draw, next(numbers)))
+                if narrow or not _is_narrow(tensor)
+                else tensor
+            ),
+        )
+        move = _Move(side, slack, by, draw, narrow)
         try:
-            return _look(call, moved, certain, side, slack, by, draw)
+            return _look(call, moved, certain, move)
         except torch.OutOfMemoryError:
             raise
         except Exception:  # the task's own code, which accepts the inputs themselves: as if alike
             return _Seen(equal=plain.equal)
 
     alike = again(0.0)
-    runs = [alike.decided, again(0.0, draw=1).decided] if plain.decided else []
+    # what 16 bits hold moves by roundings of its own, which tell nothing of the terms behind
+    runs: list[dict[int, tuple[list[Any], int | None]]] = []
+    if plain.decided:
+        first = again(0.0, draw=2, narrow=False) if plain.narrow else alike
+        runs = [first.decided, again(0.0, draw=1, narrow=False).decided]
     sizes = {}
     for number, (values, axis) in plain.decided.items():
         others = [run[number][0] for run in runs if number in run]
@@ -125,7 +138,8 @@ def measure(
         # a later operator may turn up into down
         there = [again(side), again(-side)] if plain.equal and plain.before else [alike]
         equal[side] = functools.reduce(_still_equal, [each.equal for each in there], plain.equal)
-    return Uncertainty(sizes, plain.shapes, equal)
+    usual = {number: float(_median(_some(each))) for number, each in sizes.items()}
+    return Uncertainty(sizes, usual, plain.shapes, equal)
 
 
 def _coarse(side: float) -> float:
@@ -140,20 +154,31 @@ def _still_equal(before: dict[int, Any], now: dict[int, Any]) -> dict[int, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Move:
+    """How a run is moved. side: to which what is rectified or decided is moved, by `slack`. by: how
+    far to move the results of operators that round, in a draw. narrow: those of 16 bits as well."""
+
+    side: float = 0.0
+    slack: Slack | None = None
+    by: float = 0.0
+    draw: int = 0
+    narrow: bool = True
+
+
 def _look(
     call: Callable[[Any], Any],
     inputs: Any,
     certain: Sequence[Certainty],
-    side: float = 0.0,
-    slack: Slack | None = None,
-    by: float = 0.0,
-    draw: int = 0,
+    move: _Move = _Move(),
 ) -> _Seen:
-    """Look at the decisions of call(inputs). side: to which what is rectified or decided is moved,
-    by `slack`. by: how far to move the results of operators that round, in a draw."""
+    """Look at the decisions of call(inputs)."""
     import torch
 
+    side, slack, by = move.side, move.slack, move.by
     seen, numbers, began, room = _Seen(), itertools.count(), False, MOST_OF_ALL
+    seen.narrow = any(map(_is_narrow, tensors_of(inputs)))
+    made: set[int] = set()  # storages of results, which nobody else has
 
     def at(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         nonlocal began, room
@@ -189,20 +214,27 @@ def _look(
         return decision_runs.move(name, args, kwargs, side, allowed, relative=relative)
 
     def after(name: str, args: Any, result: Any) -> None:
-        for tensor in tensors_of(result):
+        given = tensors_of(args)
+        there = set(map(decision_runs.storage, given))
+        results = tensors_of(result)
+        made.update({decision_runs.storage(t) for t in results} - there)
+        for tensor in results:
             if tensor.is_floating_point() and tensor.element_size() >= 4:
                 seen.coarsest = max(seen.coarsest, torch.finfo(tensor.dtype).eps)
-        # what is written in place may be the model's own
-        if not by or name.endswith("_") or decision_runs.copies(name):
+            seen.narrow = seen.narrow or _is_narrow(tensor)
+        if not by or decision_runs.copies(name):
             return
-        given = tensors_of(args)
-        for tensor in tensors_of(result):
-            if decision_runs.storage(tensor) in map(decision_runs.storage, given):
+        for tensor in results:
+            storage = decision_runs.storage(tensor)
+            # what is written in place may be the model's own
+            if storage not in made or (storage in there and not name.endswith("_")):
+                continue
+            if _is_narrow(tensor) and not move.narrow:
                 continue
             # what is computed twice from the same numbers stays the same
-            other = _apart(tensor, by, draw << 32 | zlib.crc32(name.encode()))
+            other = _apart(tensor, by, _seed(move.draw, name, _bits(tensor)))
             for one in given:  # so does what a factor of one leaves
-                if one.shape == tensor.shape and one.dtype == tensor.dtype:
+                if one is not tensor and one.shape == tensor.shape and one.dtype == tensor.dtype:
                     other = torch.where(one == tensor, tensor, other)
             with contextlib.suppress(RuntimeError):  # of elements that share their place
                 tensor.copy_(other)
@@ -210,6 +242,26 @@ def _look(
     outputs = decision_runs.watch(call, inputs, at, after)
     seen.shapes = [t.shape for t in outputs]
     return seen
+
+
+def _is_narrow(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() and tensor.element_size() < 4)
+
+
+def _seed(*parts: object) -> int:
+    """Return a seed of 32 bits, all that a generator of a CPU takes."""
+    return zlib.crc32(repr(parts).encode())
+
+
+def _bits(tensor: Any) -> bytes:
+    """Return the first of a tensor's numbers, as bytes."""
+    import torch
+
+    with contextlib.suppress(RuntimeError, NotImplementedError):  # sparse ones
+        first = tensor.detach().reshape(-1)[:64]
+        wide = torch.complex128 if tensor.is_complex() else torch.float64
+        return bytes(first.to("cpu", wide).numpy().tobytes())
+    return b""
 
 
 def _apart(tensor: Any, by: float, seed: int) -> Any:
@@ -244,6 +296,11 @@ def _sizes(
         # nothing is behind what was made zero, by a mask say, but it may have been close to that
         return torch.where((found[0] == 0) & (values[0] == 0), middle, sizes)
     return functools.reduce(torch.maximum, [_median(each, axis) for each in found])
+
+
+def _some(sizes: Any) -> Any:
+    """Return at most KEPT_VALUES or so of them."""
+    return sizes.reshape(-1)[:: max(1, sizes.numel() // certainties.KEPT_VALUES)]
 
 
 def _median(sizes: Any, axis: int | None = None) -> Any:

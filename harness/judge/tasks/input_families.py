@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 # times what the framework is off by with plain inputs, beyond which a family cannot be judged
-MOST_INACCURATE = 16.0
+MOST_INACCURATE = 4.0
 LARGE_BYTES = 16 << 20  # larger sets get fewer checking sets
 # Families of timed sets. They reveal a candidate that reads only a sample of plain inputs, whose
 # elements are alike, or that assumes their averages. Most timed sets are of these: a candidate that

@@ -12,6 +12,7 @@ from harness.wire.slack import Slack
 from harness.workers import certainties, high_precision, rounding
 
 Call = Callable[[list[torch.Tensor]], list[torch.Tensor]]
+BIN = torch.zeros(4096, dtype=torch.int64)
 SLACK = Slack(certainties.SINGLE, 1.0, 0.0, 1 << 20)  # of plain inputs
 
 
@@ -49,6 +50,14 @@ def test_slack_is_the_oracles_floor() -> None:
         (lambda x: [x[0].sum(0) > 1.5], 4096),
         (lambda x: [x[0].sum(1) > 1.5], 256),
         (lambda x: [torch.softmax(x[0][:8], 1) > 0.01], 256),
+        (lambda x: [x[0].pow(3) > 0.5], 1),
+        (lambda x: [x[0].abs().pow(2.5) > 0.5], certainties.APPROXIMATION),
+        (lambda x: [x[0][:2].index_add(0, BIN, x[0]) > 0.5], 1 << 20),
+        (lambda x: [x[0][:2, 0].index_put((BIN,), x[0][:, 0], accumulate=True) > 0.5], 4096),
+        (
+            lambda x: [torch.view_as_complex(x[0].view(-1, 2)).abs() > 0.5],
+            certainties.APPROXIMATION,
+        ),
         (lambda x: [torch.round(x[0] / x[0].abs().amax(1, keepdim=True) * 127)], 2),
     ],
 )
@@ -149,3 +158,57 @@ def test_casts_alone_decide_where_they_round(call: Call, expected: float) -> Non
     inputs = [torch.rand(64, 64), torch.rand(64, 64)]
     precise = high_precision.to_double(inputs)
     assert certainties.unit(call, inputs, call, precise, rounding=True) == expected
+
+
+@pytest.mark.parametrize("growth", [1.0, 4.0, 64.0, 96.0])
+def test_what_is_computed_in_sixteen_bits_stays_decided(growth: float) -> None:
+    """Roundings of its own tell nothing of what an honest kernel computes otherwise."""
+
+    def call(given: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [(given[0].bfloat16() @ given[1].bfloat16()).to(given[0].dtype) > 0.5]
+
+    torch.manual_seed(1)
+    given = [torch.randn(256, 512), torch.randn(512, 128) / 512**0.5]
+    slack = Slack(certainties.SINGLE, growth, 0.0, 1 << 20)
+    precise = high_precision.to_double(given)
+    sides = rounding.compute_alternatives(
+        call, precise, slack, [torch.bool], certainties.find(call, given, call, precise)
+    )
+    (expected,) = call(precise)
+    found = torch.stack([side != expected for (side,) in sides]).any(0)
+    assert float(found.float().mean()) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("call", "honest"),
+    [
+        (lambda x: [x[0].sum(1) - x[1].sum(1) > 0], lambda x: in_order(x[0]) - in_order(x[1]) > 0),
+        (
+            lambda x: [torch.floor(1e4 * (x[0].mean(1) - x[1].mean(1)))],
+            lambda x: torch.floor(1e4 * (in_order(x[0]) / 64 - in_order(x[1]) / 64)),
+        ),
+        (
+            lambda x: [torch.exp(1e-4 * x[0]) - torch.exp(1e-4 * x[1]) > 0],
+            lambda x: torch.exp2(1e-4 * LOG2_E * x[0]) - torch.exp2(1e-4 * LOG2_E * x[1]) > 0,
+        ),
+        (
+            lambda x: [(1e-3 * x[0]).exp_().sub(1.0) > 1.005e-3],
+            lambda x: torch.exp2(1e-3 * LOG2_E * x[0]) - 1.0 > 1.005e-3,
+        ),
+    ],
+)
+def test_alike_results_are_not_moved_alike(
+    call: Call, honest: Callable[[list[torch.Tensor]], torch.Tensor]
+) -> None:
+    torch.manual_seed(1)
+    given = [1 + 0.01 * torch.rand(1 << 14, 64) for _ in range(2)]
+    wrong = honest(given) != call(high_precision.to_double(given))[0]
+    assert bool(wrong.any())
+    assert not bool((wrong & ~open_elements(call, *given)).any())
+
+
+def in_order(x: torch.Tensor) -> torch.Tensor:
+    return x.cumsum(1)[:, -1]
+
+
+LOG2_E = 1.4426950408889634
