@@ -17,9 +17,10 @@ from . import decision_runs, decisions, operators, tensor_relations
 SINGLE = decisions.SINGLE
 # values of a decision that are kept, to be compared with those in high precision
 KEPT_VALUES = 1 << 20
-# operators whose errors are small beside each of their results, and which round once
+# operators whose errors are small beside each of their results
 _FACTORS = frozenset(["mul", "div", "reciprocal", "sqrt", "rsqrt", "square", "pow"])
-_SUMS = frozenset(["add", "sub", "rsub", "addcmul", "addcdiv", "lerp"])
+# those that round once everywhere; on a GPU a division or a root may be off by two units
+_ROUNDED_ONCE = frozenset(["mul", "square", "add", "sub", "rsub", "addcmul", "lerp"])
 _PLAIN_POWERS = (-1, -0.5, 0.5, 1, 2, 3)
 # operators of which it is known how many terms they add up, and those that add up what may all
 # belong to one place
@@ -28,11 +29,13 @@ _COUNTED = frozenset([
     "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "prod", "nansum", "logsumexp",
 ])  # fmt: skip
 _GATHERING = ("scatter", "index_add", "index_put", "index_reduce", "bincount", "segment", "histc")
-# roundings that count for an approximated function, such as exp
+# roundings that count for an approximated function, such as exp, and for a division
 APPROXIMATION = 16
-# times what the framework is off by, where it computes in less than single precision (TF32), and
-# the largest such error, relative to the terms behind: more is a decision that went the other way
-TIMES, MOST_OFF = 4.0, 2.0**-10
+# Times what the framework is off by in the middle, where it computes in less than single precision
+# (TF32): of some thousand close values, honest errors of two differ by up to eight times that. And
+# the least and the largest such error, relative to the terms behind: less is single precision, more
+# a decision that went the other way.
+TIMES, LEAST_OFF, MOST_OFF = 16.0, 16 * SINGLE, 2.0**-10
 
 Kind = Literal["exact", "relative", "uncertain"]
 """Without any error, with errors that are small beside each value (products), or with errors that
@@ -52,7 +55,8 @@ class Certainty:
         """Return what an honest kernel's values may be off by, relative to the terms behind. usual:
         the usual size of these, if it is known."""
         off = self.off / usual if usual else 0.0
-        return max(slack.of(self.terms), TIMES * off if off <= MOST_OFF else 0.0)
+        inexact = LEAST_OFF < off <= MOST_OFF
+        return max(slack.of(self.terms), TIMES * off if inexact else 0.0)
 
 
 UNKNOWN = Certainty()
@@ -250,6 +254,10 @@ def _is_factor(name: str, args: Sequence[Any]) -> bool:
     return plain in _FACTORS
 
 
+def _is_square(plain: str, args: Sequence[Any]) -> bool:
+    return plain == "pow" and not hasattr(args[1], "shape") and args[1] == 2
+
+
 def _roundings(name: str, args: Sequence[Any], result: Any) -> int:
     """Return how many roundings an operator puts behind an element of its result. Where it combines
     elements in a way that is not known, this is the longest axis of what it reads, or all that may
@@ -258,7 +266,7 @@ def _roundings(name: str, args: Sequence[Any], result: Any) -> int:
     copying = decision_runs.copies(name) and not decision_runs.keeps_exact(name)
     if copying or _keeps_exact(name, args):
         return 0
-    if _is_factor(name, args) or plain in _SUMS:
+    if plain in _ROUNDED_ONCE or _is_square(plain, args):
         return 1
     if _is_pointwise(name):
         return APPROXIMATION

@@ -314,8 +314,8 @@ def _doubts(
         text += f". {unseen_us:.1f} us of it: work before its measured calls, or beside a device's"
     if host_us > 0.05:
         text += (
-            f". {min(host_us, open_us):.1f} us of it: its process takes longer to queue a call "
-            f"than the baseline's, and than the {FREE_HOST_US:.0f} us that are free"
+            f". {min(host_us, open_us):.1f} us of it: its process takes so much longer to queue a "
+            f"call than the baseline's, beyond {FREE_HOST_US:.0f} us that are free"
         )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 

@@ -50,7 +50,7 @@ def test_slack_is_the_oracles_floor() -> None:
         (lambda x: [x[0].sum(0) > 1.5], 4096),
         (lambda x: [x[0].sum(1) > 1.5], 256),
         (lambda x: [torch.softmax(x[0][:8], 1) > 0.01], 256),
-        (lambda x: [x[0].pow(3) > 0.5], 1),
+        (lambda x: [x[0].square() > 0.5], 1),
         (lambda x: [x[0].abs().pow(2.5) > 0.5], certainties.APPROXIMATION),
         (lambda x: [x[0][:2].index_add(0, BIN, x[0]) > 0.5], 1 << 20),
         (lambda x: [x[0][:2, 0].index_put((BIN,), x[0][:, 0], accumulate=True) > 0.5], 4096),
@@ -58,7 +58,7 @@ def test_slack_is_the_oracles_floor() -> None:
             lambda x: [torch.view_as_complex(x[0].view(-1, 2)).abs() > 0.5],
             certainties.APPROXIMATION,
         ),
-        (lambda x: [torch.round(x[0] / x[0].abs().amax(1, keepdim=True) * 127)], 2),
+        (lambda x: [torch.round(x[0] / x[0].abs().amax(1, keepdim=True) * 127)], 17),
     ],
 )
 def test_roundings_behind_a_value_are_counted(call: Call, terms: int) -> None:
@@ -79,7 +79,7 @@ def test_what_the_framework_is_off_by_counts_where_it_is_rounding() -> None:
         return found.allowed(SLACK, usual=1.0)
 
     assert off(0.0) == SLACK.of(certainties.APPROXIMATION + 1)
-    assert 2e-4 < off(3e-4) < 1e-3
+    assert 1e-3 < off(3e-4) < 4e-3
     assert off(0.1) == SLACK.of(certainties.APPROXIMATION + 1)
 
 

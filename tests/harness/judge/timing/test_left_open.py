@@ -89,7 +89,7 @@ def test_what_a_call_takes_on_the_host_is_left_open() -> None:
         {"eager": [(400.0, 50.0)] * 12},
         DeviceState(0),
         DeviceState(0),
-        host_us={"": 460.0, "eager": 350.0},
+        host_us={"": 660.0, "eager": 350.0},
     )
     times = {"only": CaseTimes([block])}
     assert left_open.left_open_us(context(400.0), times, "only", "eager") == pytest.approx(110.0)
