@@ -44,19 +44,17 @@ are small beside the terms behind it."""
 
 @dataclass(frozen=True)
 class Certainty:
-    """How certain the values of a decision are. terms: roundings behind one of them. off: what the
-    framework's own are off by, in the middle of those that are, in single precision."""
+    """How certain the values of a decision are. terms: roundings behind one of them. errors: what
+    some of the framework's own are off by, in single precision (see `some`)."""
 
     kind: Kind = "uncertain"
     terms: int = 1 << 20
-    off: float = 0.0
+    errors: Sequence[Any] = ()
 
-    def allowed(self, slack: Slack, usual: float = 0.0) -> float:
-        """Return what an honest kernel's values may be off by, relative to the terms behind. usual:
-        the usual size of these, if it is known."""
-        off = self.off / usual if usual else 0.0
-        inexact = LEAST_OFF < off <= MOST_OFF
-        return max(slack.of(self.terms), TIMES * off if inexact else 0.0)
+    def allowed(self, slack: Slack, off: float = 0.0) -> float:
+        """Return what an honest kernel's values may be off by, relative to the terms behind. off:
+        what the framework's own are off by."""
+        return max(slack.of(self.terms), TIMES * off)
 
 
 UNKNOWN = Certainty()
@@ -92,8 +90,8 @@ class _Decision:
     def certainty(self, other: _Decision) -> Certainty:
         """Return how certain the values are. other: the same decision in high precision."""
         kind = self._kind(other)
-        off = self._off(other) if kind == "uncertain" else 0.0
-        return Certainty(kind, self.origin.terms + self.divided, off)
+        errors = self._errors(other) if kind == "uncertain" else ()
+        return Certainty(kind, self.origin.terms + self.divided, errors)
 
     def _kind(self, other: _Decision) -> Kind:
         """Floating values tell nothing where the reference fixes their dtype, but a product of
@@ -114,16 +112,15 @@ class _Decision:
                 found = "relative"
         return found if found == "exact" or self.origin.factors else "uncertain"
 
-    def _off(self, other: _Decision) -> float:
+    def _errors(self, other: _Decision) -> list[Any]:
+        """Return what values in single precision are off by."""
         import torch
 
-        found = 0.0
-        for one, precise in zip(self.values, other.values, strict=False):
-            if one.dtype == torch.float32 and one.shape == precise.shape and one.numel():
-                error = (one.double() - precise.double()).abs()
-                error = error[(error > 0) & error.isfinite()]
-                found = max(found, float(error.median()) if error.numel() else 0.0)
-        return found
+        return [
+            (one.double() - precise.double()).abs()
+            for one, precise in zip(self.values, other.values, strict=False)
+            if one.dtype == torch.float32 and one.shape == precise.shape
+        ]
 
 
 def decides(names: Iterable[str], *, discrete: bool) -> bool:
@@ -202,7 +199,7 @@ def _decisions(call: Callable[[Any], Any], inputs: Any) -> list[_Decision]:
         if positions := decision_runs.positions(name, args, kwargs):
             collected.append(
                 _Decision(
-                    [_some(args[position]) for position in positions],
+                    [some(args[position]).clone() for position in positions],
                     origin([args[position] for position in positions]),
                     name in decision_runs.SCALING,
                     decision_runs.rounds(name, args, kwargs),
@@ -289,7 +286,7 @@ def _is_pointwise(name: str) -> bool:
     )
 
 
-def _some(value: Any) -> Any:
-    """Return a copy of at most KEPT_VALUES of the values."""
+def some(value: Any) -> Any:
+    """Return at most KEPT_VALUES of the values, flat."""
     flat = value.detach().reshape(-1)
-    return flat[:: max(1, -(-len(flat) // KEPT_VALUES))].clone()
+    return flat[:: max(1, -(-len(flat) // KEPT_VALUES))]

@@ -16,8 +16,9 @@ _COPYING = frozenset([
 ])  # fmt: skip
 
 # the most that an argument is moved, in steps: then 1 in 32 evenly spread arguments is near a tie,
-# and a kernel with another rounding rule is still wrong in the rest
-MOST = 2.0**-6
+# and a kernel with another rounding rule is still wrong in the rest; and where it is cut off, since
+# large quotients are off by more, and a rounded one is wrong in half of all
+MOST, MOST_CUT = 2.0**-6, 2.0**-2
 # operators that divide by a scale themselves, their second argument
 SCALING = frozenset(
     [
@@ -85,19 +86,25 @@ def move(
 
     if compared := decisions.compared(name, args, kwargs):
         moved = list(args)
-        moved[compared[0]] = decisions.move(
+        moved[decisions.moved(name, compared)] = decisions.move(
             name, args, kwargs, side, slack, relative=relative, sizes=sizes
         )
         return moved
     value = args[0]
     usable = torch.where(value.isfinite(), value, 0).abs()
-    if sizes is not None and sizes.shape == value.shape:
+    known = sizes is not None and sizes.shape == value.shape
+    if known:
         beside = sizes.to(value.dtype)
     else:
         beside = decisions.smaller(decisions.typical_size(usable), sizes)
-    by = torch.minimum((usable + beside) * (abs(side) * slack), MOST * _step(name, args, kwargs))
-    if name not in _TO_NEAREST:  # a whole number is one by its own structure
-        by = torch.where(value == value.round(), 0, by)
+    dtype = _cast_to(name, kwargs)
+    nearest = name in _TO_NEAREST or (dtype is not None and dtype.is_floating_point)
+    most = (MOST if nearest else MOST_CUT) * _step(name, args, kwargs)
+    by = torch.minimum((usable + beside) * (abs(side) * slack), most)
+    if not nearest:  # most whole numbers are that by their own structure
+        whole = value == value.round()
+        stays = whole & ((beside == 0) | (value == 0)) if known else whole
+        by = torch.where(stays, 0, by)
     by = by if side > 0 else by.neg_()
     return [value.add_(by) if name.endswith("_") else value + by, *args[1:]]
 

@@ -28,6 +28,9 @@ _RECTIFIERS = frozenset([
 # by smaller sides only values that single precision holds for equal are together
 LEAST_GROUPING = 0.125
 SINGLE = 2.0**-24  # its unit roundoff
+# the least size of terms as a part of what is usual in their line, by chance, and how often what is
+# less is looked at by itself
+LEVEL, LEVELS = 2.0**-8, 3
 
 
 def are_made(names: Iterable[str], *, discrete: bool) -> bool:
@@ -52,6 +55,12 @@ def compared(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[int
         no_place = name in _WITH_AXIS and not isinstance(_axis(name, args, kwargs), int)
         return [0] if chooses and not no_place else []
     return [at for at in COMPARISONS.get(name, ()) if is_floating(at)]
+
+
+def moved(name: str, positions: Sequence[int]) -> int:
+    """Return which of the arguments that are compared is moved: the values, of which each has a
+    place among sorted ones, or the first one."""
+    return positions[-1] if name == "searchsorted" else positions[0]
 
 
 def is_open(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -119,12 +128,11 @@ def move(
     comparison up or down. Values in order that are closer become equal, but for their places, by
     which the first ones come first where it is positive and the last ones otherwise; by 1 and by
     0.125 other ones are together, and by less those that are equal in single precision. relative: a
-    compared value moves relative to itself alone. sizes: of the terms, see uncertainty; of a single
-    number, or of each line in order, upper limits on the usual size. Without these, the usual size
-    of the values counts."""
+    compared value moves relative to itself alone. sizes: of the terms, see uncertainty; one alone
+    is an upper limit on the usual size. Without any, the usual size of the values counts."""
     import torch
 
-    value = args[compared(name, args, kwargs)[0]]
+    value = args[moved(name, compared(name, args, kwargs))]
     if name in COMPARISONS:
         size = _size(value, relative=relative, sizes=sizes)
         if not relative:
@@ -133,7 +141,7 @@ def move(
     return _grouped(value, _axis(name, args, kwargs), side, slack, sizes)
 
 
-def _grouped(value: Any, axis: int | None, side: float, slack: float, usual: Any) -> Any:
+def _grouped(value: Any, axis: int | None, side: float, slack: float, sizes: Any) -> Any:
     """Return values that are put in order along an axis, close ones in the order of their places,
     see `move`."""
     import torch
@@ -152,7 +160,10 @@ def _grouped(value: Any, axis: int | None, side: float, slack: float, usual: Any
         moved = single.to(value.dtype) - places * (above - single)
         return torch.where(moved.isfinite(), moved, value)
     usable = torch.where(value.isfinite(), value, 0).double()
-    scale = smaller(typical_size(usable, axis), usual).clamp(min=1e-300)
+    scale = typical_size(usable, axis)
+    if sizes is not None and sizes.shape == value.shape:
+        scale = torch.minimum(scale, _levels(sizes, axis))
+    scale = scale.clamp(min=1e-300)
     # on this axis steps of equal width are relative to the value plus the scale
     ratio = usable.abs() / scale
     bent = usable.sign() * torch.log1p(ratio)
@@ -160,6 +171,31 @@ def _grouped(value: Any, axis: int | None, side: float, slack: float, usual: Any
     grouped = ((bent / slack + offset).floor() + (1 - offset) - places) * slack
     moved = (grouped.sign() * scale * torch.expm1(grouped.abs())).to(value.dtype)
     return torch.where(value.isfinite() & ratio.isfinite() & moved.isfinite(), moved, value)
+
+
+def _levels(sizes: Any, axis: int | None) -> Any:
+    """Return what is usual among the sizes of the terms behind values in order: the median of those
+    in a line, but where terms are far smaller than that, as beside a mask that was added, the
+    median of these."""
+    import torch
+
+    sizes = sizes.double()
+    rest, found = sizes, median(sizes, axis)
+    for _ in range(LEVELS):
+        low = (rest > 0) & (rest < LEVEL * found)
+        rest = torch.where(low, rest, 0)
+        found = torch.where(low, median(rest, axis), found)
+    return found
+
+
+def median(sizes: Any, axis: int | None = None) -> Any:
+    """Return the median of those that are not zero, along an axis or of all."""
+    import torch
+
+    sizes = torch.where(sizes > 0, sizes, math.nan)
+    if axis is None:
+        return sizes.nanmedian().nan_to_num()
+    return sizes.nanmedian(axis, keepdim=True).values.nan_to_num()
 
 
 def typical_size(value: Any, axis: int | None = None) -> Any:

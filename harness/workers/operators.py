@@ -24,7 +24,8 @@ _FREE_NAMES = """
 _FREE = frozenset(_FREE_NAMES.split())
 _FILLING_NAMES = """
     zeros zeros_like new_zeros full full_like new_full ones ones_like new_ones zero_ fill_ bincount
-    histc one_hot scatter scatter_add scatter_reduce index_add index_put
+    histc one_hot scatter scatter_add scatter_reduce index_add index_put clone copy_ _to_copy stack
+    cat repeat
 """
 _FILLING = frozenset(_FILLING_NAMES.split())
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ MOST_OF_ONE, MOST_OF_ALL = 1 << 23, 1 << 24
 # Of a value's changes in two runs the larger one counts, up to what is usual this many times: both
 # may be small by chance (below a twentieth of the size of its terms in 1 of 400 values).
 TIMES = 16.0
+FEW = 2.0**-6  # the share of values that may be off by more than single precision for other reasons
 # the moves that are tried, as fractions of the largest honest error
 SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
 
@@ -40,11 +40,11 @@ SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
 @dataclass(frozen=True)
 class Uncertainty:
     """What the decisions of a call are like, by number. sizes: of the terms behind each value, or
-    what is usual there for each line of which places are chosen, and where values are too many.
-    usual: the median of these."""
+    what is usual there where values are too many. off: what the framework's own values are off by
+    where it computes in less than single precision, relative to their sizes."""
 
     sizes: dict[int, Any]
-    usual: dict[int, float]
+    off: dict[int, float]
     shapes: list[Any]  # of the call's outputs
     _equal: dict[float, dict[int, Any]]
 
@@ -70,7 +70,7 @@ class Uncertainty:
             args,
             kwargs,
             side,
-            certainty.allowed(slack, self.usual.get(number, 0.0)),
+            certainty.allowed(slack, self.off.get(number, 0.0)),
             relative=certainty.kind == "relative",
             sizes=self.sizes.get(number),
         )
@@ -82,7 +82,8 @@ class _Seen:
     choose. equal: where both sides of comparisons are equal, if anywhere. before: whether something
     is rectified, or decided but for places, before the last of these. coarsest: the largest unit of
     what is computed in single precision or better. shapes: of the outputs. some: decisions of which
-    some values were taken. narrow: whether a number of 16 bits is among inputs or results."""
+    some values were taken. names: of operators that decide. narrow: whether a number of 16 bits is
+    among inputs or results."""
 
     decided: dict[int, tuple[list[Any], int | None]] = field(default_factory=dict)
     equal: dict[int, Any] = field(default_factory=dict)
@@ -90,6 +91,7 @@ class _Seen:
     coarsest: float = 0.0
     shapes: list[Any] = field(default_factory=list)
     some: set[int] = field(default_factory=set)
+    names: dict[int, str] = field(default_factory=dict)
     narrow: bool = False
 
 
@@ -132,14 +134,18 @@ def measure(
         others = [run[number][0] for run in runs if number in run]
         shapes = [t.shape for t in values]
         if others and all([t.shape for t in each] == shapes for each in others):
-            sizes[number] = _sizes(values, others, axis, by, each=number not in plain.some)
+            at = -1 if plain.names[number] == "searchsorted" else 0
+            sizes[number] = _sizes(values, others, axis, by, at, each=number not in plain.some)
     equal = {}
     for side in {_coarse(side) for side in SIDES}:
         # a later operator may turn up into down
         there = [again(side), again(-side)] if plain.equal and plain.before else [alike]
         equal[side] = functools.reduce(_still_equal, [each.equal for each in there], plain.equal)
-    usual = {number: float(_median(_some(each))) for number, each in sizes.items()}
-    return Uncertainty(sizes, usual, plain.shapes, equal)
+    off = {
+        number: _off(certainties.of(certain, number), each, plain.decided[number][0])
+        for number, each in sizes.items()
+    }
+    return Uncertainty(sizes, off, plain.shapes, equal)
 
 
 def _coarse(side: float) -> float:
@@ -203,6 +209,7 @@ def _look(
             room -= sum(t.numel() for t in values)
             if room >= 0:
                 seen.decided[number] = [t.clone() for t in values], axis
+                seen.names[number] = name
         equal = decisions.are_equal(name, args)
         if equal is not None and bool(equal.any()):
             seen.equal[number], seen.before = equal, began
@@ -278,10 +285,17 @@ def _apart(tensor: Any, by: float, seed: int) -> Any:
 
 
 def _sizes(
-    values: Sequence[Any], runs: Sequence[Sequence[Any]], axis: int | None, by: float, *, each: bool
+    values: Sequence[Any],
+    runs: Sequence[Sequence[Any]],
+    axis: int | None,
+    by: float,
+    at: int,
+    *,
+    each: bool,
 ) -> Any:
     """Return the size of the terms behind values, from runs in which numbers were moved by up to
-    `by`: of each value, or the median of those that have changed, along an axis or of all."""
+    `by`: of each value, or the median of those that have changed. at: which of several values is
+    moved; to its sizes the usual one of the others is added."""
     import torch
 
     def changes(value: Any, others: Sequence[Any]) -> Any:
@@ -290,24 +304,33 @@ def _sizes(
         return torch.where(change.isfinite(), change, 0)
 
     found = [changes(value, [run[place] for run in runs]) for place, value in enumerate(values)]
-    if axis is None and each and len(found) == 1:
-        middle = _median(found[0])
-        sizes = torch.maximum(found[0], (TIMES * found[0]).clamp(max=float(middle)))
-        # nothing is behind what was made zero, by a mask say, but it may have been close to that
-        return torch.where((found[0] == 0) & (values[0] == 0), middle, sizes)
-    return functools.reduce(torch.maximum, [_median(each, axis) for each in found])
+    own = found.pop(at)
+    middle = decisions.median(own)
+    if not each:
+        return functools.reduce(torch.add, map(decisions.median, found), middle)
+    if axis is not None:
+        return own
+    sizes = torch.maximum(own, (TIMES * own).clamp(max=float(middle)))
+    # nothing is behind what was made zero, by a mask say, but it may have been close to that
+    sizes = torch.where((own == 0) & (values[at] == 0), middle, sizes)
+    for other in found:  # sorted numbers, perhaps a line of them for each line of values
+        line = -1 if 1 < other.dim() == own.dim() else None
+        sizes = sizes + decisions.median(other, line)
+    return sizes
 
 
-def _some(sizes: Any) -> Any:
-    """Return at most KEPT_VALUES or so of them."""
-    return sizes.reshape(-1)[:: max(1, sizes.numel() // certainties.KEPT_VALUES)]
-
-
-def _median(sizes: Any, axis: int | None = None) -> Any:
-    """Return the median of those that are not zero, along an axis or of all."""
+def _off(certainty: Certainty, sizes: Any, values: Sequence[Any]) -> float:
+    """Return what the framework's values are off by, relative to their sizes, in the middle of
+    those that are not of single precision, if these are no few; 0 where the sizes of each are not
+    known."""
     import torch
 
-    sizes = torch.where(sizes > 0, sizes, math.nan)
-    if axis is None:
-        return sizes.nanmedian().nan_to_num()
-    return sizes.nanmedian(axis, keepdim=True).values.nan_to_num()
+    for errors, value in zip(certainty.errors, values, strict=False):
+        if value.shape != sizes.shape or not value.numel():
+            continue
+        size = certainties.some(sizes) + certainties.some(value).abs()
+        if size.shape == errors.shape:
+            found = torch.where(size > 0, errors.to(size) / size, 0)
+            found = found[(found > certainties.LEAST_OFF) & (found <= certainties.MOST_OFF)]
+            return float(found.median()) if found.numel() > FEW * errors.numel() else 0.0
+    return 0.0

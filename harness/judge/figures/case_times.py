@@ -30,6 +30,8 @@ POOLS_BYTES = 64 << 20
 # What a process on a device holds for the driver, kernels and libraries: 872 to 915 MiB on an H200
 # for the smallest tasks, with torch 2.11.
 PROCESS_BYTES = 1 << 30
+# What a process on a CPU holds besides what it needs: at most 21 MiB were seen of honest kernels.
+HOST_BYTES = 32 << 20
 # on a CPU: a smaller excess of a call over its bill is time that the hypervisor took
 WAITING = 1.1
 
@@ -81,18 +83,11 @@ class CaseTimes:
         return early
 
     def cleared_bytes(self, needed_bytes: int) -> float:
-        """Return how much of its own device memory a candidate may have cleared for each call where
+        """Return how much of its own memory a candidate may have prepared for each call where
         nobody watches: all that it holds beyond needed_bytes and the process itself, spread over
-        the rounds that a median needs (see ready_bytes) of a half, or of those between two
-        verifications, since it may do so again then. The largest over its processes."""
-        cleared = 0.0
-        for block in self.blocks:
-            halves = block.changed_at, len(block.inner_ns) - block.changed_at
-            rounds = [n for n in (*halves, block.unverified_rounds) if n]
-            if "" in block.device_bytes and rounds:
-                more = block.device_bytes[""] + block.unowned_bytes - needed_bytes - PROCESS_BYTES
-                cleared = max(cleared, more / (block.calls * max(1, min(rounds) * 5 / 8)))
-        return cleared
+        the rounds that a median needs (see ready_bytes) of a half or, on a device, of those between
+        two verifications, since it may do so again then. The largest over its processes."""
+        return max([0.0, *(_cleared_bytes(block, needed_bytes) for block in self.blocks)])
 
     @property
     def medians(self) -> dict[str, float]:
@@ -330,3 +325,16 @@ class CaseTimes:
         )
         new = [[(b, c * raised) for b, c in process] for process in self.pairs(baseline)]
         return [*map(list, self.earlier.get(baseline, ())), *new]
+
+
+def _cleared_bytes(block: Block, needed_bytes: int) -> float:
+    halves = block.changed_at, len(block.inner_ns) - block.changed_at
+    if "" in block.device_bytes:
+        own_bytes = block.device_bytes[""] + block.unowned_bytes - PROCESS_BYTES
+        rounds = [n for n in (*halves, block.unverified_rounds) if n]
+    else:
+        own_bytes = block.host_bytes.get("", 0) - HOST_BYTES
+        rounds = [n for n in halves if n]
+    if not rounds:
+        return 0.0
+    return (own_bytes - needed_bytes) / (block.calls * max(1, min(rounds) * 5 / 8))

@@ -41,8 +41,8 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
 
 def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
     """Return the time per call that a candidate may have spent where its figure does not show it:
-    on a CPU in other calls, or copying outputs beforehand; on a device writing them, or its other
-    memory, before the judge's word or while nobody watches, and launching what writes them. All of
+    on a CPU in other calls, or copying outputs or its other memory beforehand; on a device writing
+    these before the judge's word or while nobody watches, and launching what writes them. All of
     the baseline's where nobody knows what was updated."""
     family = context.task.family
     if times.state_doubt:
@@ -50,12 +50,15 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
     pools = context.task.pools
     pool = pools[case]
     # a process keeps the models of all cases, and some outputs for the judge
-    needed_bytes = sum(each.state_bytes for each in pools.values())
-    needed_bytes += pool.calls * pool.held_bytes + device_reservoir.most_bytes(pool)
-    unseen_bytes = max(
-        times.early_bytes(baseline, pool.state_bytes),
-        CLEARING * times.cleared_bytes(needed_bytes),
-    )
+    needed_bytes = sum(each.state_bytes for each in pools.values()) + pool.calls * pool.held_bytes
+    if family.SYNCHRONOUS:  # of what is cleared or copied there, the price is below
+        unseen_bytes = times.cleared_bytes(needed_bytes + int(pool.describe["workspace_bytes"]))
+    else:
+        needed_bytes += device_reservoir.most_bytes(pool)
+        unseen_bytes = max(
+            times.early_bytes(baseline, pool.state_bytes),
+            CLEARING * times.cleared_bytes(needed_bytes),
+        )
     if not times.may_be_ready and not unseen_bytes:
         return times.hidden_us(baseline, family.MARGIN, 0.0) + _launch_us(pool)
     ceilings = context.machine.ceilings_of(family)

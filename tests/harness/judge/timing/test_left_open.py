@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.judge.figures.block import Block
-from harness.judge.figures.case_times import CaseTimes
+from harness.judge.figures.case_times import HOST_BYTES, CaseTimes
 from harness.judge.timing import left_open
 from harness.targets.state import DeviceState
 
@@ -19,8 +19,9 @@ COPYING_US = 200.0  # of an output, at the measured rate
 def context(opened_us: float) -> Any:
     rate = 2 * MIB / COPYING_US * 1e6
     pool = SimpleNamespace(
-        slot_bytes=MIB, state_bytes=0, calls=1, held_bytes=0, shared=False, pointwise=False
-    )
+        slot_bytes=MIB, state_bytes=0, calls=1, held_bytes=0, shared=False, pointwise=False,
+        describe={"workspace_bytes": 2 * MIB},
+    )  # fmt: skip
     facts = SimpleNamespace(cases=[SimpleNamespace(name="only", baselines_us={"eager": opened_us})])
     ceilings = SimpleNamespace(
         bandwidth={"L2": 4 * rate, "memory": rate}, write_bandwidth={"memory": rate}
@@ -55,6 +56,22 @@ def test_what_ready_outputs_save_is_bounded_by_what_copying_takes(
     )
     hidden = left_open.hidden_us(context(opened_us), CaseTimes([block]), "only", "eager")
     assert hidden == pytest.approx(price * COPYING_US)
+
+
+@pytest.mark.parametrize(("more", "open_us"), [(0, 0.0), (40 * MIB, 10 * COPYING_US)])
+def test_memory_prepared_for_the_rounds_of_a_half_is_open(more: int, open_us: float) -> None:
+    """Beyond a process's own, parameters, outputs and the reference's workspace; five of eight
+    rounds are enough for a median."""
+    block = Block(
+        {"eager": [(100.0, 50.0)] * 16},
+        DeviceState(0),
+        DeviceState(0),
+        inner_ns=[50_000] * 16,
+        changed_at=8,
+        host_bytes={"": HOST_BYTES + 2 * MIB + more, "eager": 500 * MIB},
+    )
+    hidden = left_open.hidden_us(context(100.0), CaseTimes([block]), "only", "eager")
+    assert hidden == pytest.approx(open_us * 8 / 10, abs=0.01)
 
 
 def test_all_is_open_where_nobody_knows_what_calls_left() -> None:
