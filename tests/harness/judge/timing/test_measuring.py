@@ -95,6 +95,7 @@ class Bench:
                         shared=False,
                         calls=1,
                         held_bytes=0,
+                        describe={"workspace_bytes": 0},
                     )
                 ),
                 family=cpu,
