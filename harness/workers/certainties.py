@@ -35,7 +35,7 @@ APPROXIMATION = 16
 # (TF32): of some thousand close values, honest errors of two differ by up to eight times that. And
 # the least and the largest such error, relative to the terms behind: less is single precision, more
 # a decision that went the other way.
-TIMES, LEAST_OFF, MOST_OFF = 16.0, 16 * SINGLE, 2.0**-10
+OFF_TIMES, LEAST_OFF, MOST_OFF = 16.0, 16 * SINGLE, 2.0**-10
 
 Kind = Literal["exact", "relative", "uncertain"]
 """Without any error, with errors that are small beside each value (products), or with errors that
@@ -54,7 +54,7 @@ class Certainty:
     def allowed(self, slack: Slack, off: float = 0.0) -> float:
         """Return what an honest kernel's values may be off by, relative to the terms behind. off:
         what the framework's own are off by."""
-        return max(slack.of(self.terms), TIMES * off)
+        return max(slack.of(self.terms), OFF_TIMES * off)
 
 
 UNKNOWN = Certainty()

@@ -203,7 +203,7 @@ def _is_strided(value: Any) -> bool:
 def terms(name: str, args: Any, result: Any) -> int:
     """Return how many products or elements one operator adds up for an element of its result, 0 if
     it adds none; estimated by the ratio of sizes unless its kind is known. This misses a softmax,
-    which keeps the size; callers allow for the longest axis anyway."""
+    which keeps the size; callers allow for the longest axis where the kind is not known."""
     read = [t.numel() for t in args if hasattr(t, "numel")]
     written = [
         t.numel()

@@ -31,7 +31,7 @@ from .second_results import MOVED
 MOST_OF_ONE, MOST_OF_ALL = 1 << 23, 1 << 24
 # Of a value's changes in two runs the larger one counts, up to what is usual this many times: both
 # may be small by chance (below a twentieth of the size of its terms in 1 of 400 values).
-TIMES = 16.0
+BY_CHANCE = 16.0
 FEW = 2.0**-6  # the share of values that may be off by more than single precision for other reasons
 # the moves that are tried, as fractions of the largest honest error
 SIDES = (-1.0, 1.0, -0.125, 0.125, -0.015625, 0.015625)
@@ -134,7 +134,7 @@ def measure(
         others = [run[number][0] for run in runs if number in run]
         shapes = [t.shape for t in values]
         if others and all([t.shape for t in each] == shapes for each in others):
-            at = -1 if plain.names[number] == "searchsorted" else 0
+            at = decisions.moved(plain.names[number], range(len(values)))
             sizes[number] = _sizes(values, others, axis, by, at, each=number not in plain.some)
     equal = {}
     for side in {_coarse(side) for side in SIDES}:
@@ -202,9 +202,7 @@ def _look(
         if not side:
             values, axis = decisions.decided(name, args, kwargs)
             if axis is None and sum(t.numel() for t in values) > MOST_OF_ONE:
-                values = [
-                    t.reshape(-1)[:: max(1, t.numel() // certainties.KEPT_VALUES)] for t in values
-                ]
+                values = list(map(certainties.some, values))
                 seen.some.add(number)
             room -= sum(t.numel() for t in values)
             if room >= 0:
@@ -310,7 +308,7 @@ def _sizes(
         return functools.reduce(torch.add, map(decisions.median, found), middle)
     if axis is not None:
         return own
-    sizes = torch.maximum(own, (TIMES * own).clamp(max=float(middle)))
+    sizes = torch.maximum(own, (BY_CHANCE * own).clamp(max=float(middle)))
     # nothing is behind what was made zero, by a mask say, but it may have been close to that
     sizes = torch.where((own == 0) & (values[at] == 0), middle, sizes)
     for other in found:  # sorted numbers, perhaps a line of them for each line of values

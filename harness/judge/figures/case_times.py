@@ -83,11 +83,25 @@ class CaseTimes:
         return early
 
     def cleared_bytes(self, needed_bytes: int) -> float:
-        """Return how much of its own memory a candidate may have prepared for each call where
+        """Return how much of its own device memory a candidate may have cleared for each call where
         nobody watches: all that it holds beyond needed_bytes and the process itself, spread over
-        the rounds that a median needs (see ready_bytes) of a half or, on a device, of those between
-        two verifications, since it may do so again then. The largest over its processes."""
-        return max([0.0, *(_cleared_bytes(block, needed_bytes) for block in self.blocks)])
+        the rounds that a median needs (see ready_bytes) of a half, or of those between two
+        verifications, since it may do so again then. The largest over its processes."""
+        own_bytes = [
+            (block, block.device_bytes[""] + block.unowned_bytes)
+            for block in self.blocks
+            if "" in block.device_bytes
+        ]
+        needed_bytes += PROCESS_BYTES
+        found = [_spread(b, own - needed_bytes, b.unverified_rounds) for b, own in own_bytes]
+        return max([0.0, *found])
+
+    def prepared_bytes(self, needed_bytes: int) -> float:
+        """Return the same of memory on a CPU, which may have been prepared before the rounds of a
+        half."""
+        needed_bytes += HOST_BYTES
+        found = [_spread(b, b.host_bytes.get("", 0) - needed_bytes) for b in self.blocks]
+        return max([0.0, *found])
 
     @property
     def medians(self) -> dict[str, float]:
@@ -327,14 +341,8 @@ class CaseTimes:
         return [*map(list, self.earlier.get(baseline, ())), *new]
 
 
-def _cleared_bytes(block: Block, needed_bytes: int) -> float:
+def _spread(block: Block, nbytes: int, unverified_rounds: int = 0) -> float:
+    """Return bytes by call of the shorter half, or of the rounds that are verified together."""
     halves = block.changed_at, len(block.inner_ns) - block.changed_at
-    if "" in block.device_bytes:
-        own_bytes = block.device_bytes[""] + block.unowned_bytes - PROCESS_BYTES
-        rounds = [n for n in (*halves, block.unverified_rounds) if n]
-    else:
-        own_bytes = block.host_bytes.get("", 0) - HOST_BYTES
-        rounds = [n for n in halves if n]
-    if not rounds:
-        return 0.0
-    return (own_bytes - needed_bytes) / (block.calls * max(1, min(rounds) * 5 / 8))
+    rounds = [n for n in (*halves, unverified_rounds) if n]
+    return nbytes / (block.calls * max(1, min(rounds) * 5 / 8)) if rounds else 0.0

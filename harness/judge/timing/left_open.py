@@ -52,7 +52,7 @@ def hidden_us(context: StageContext, times: CaseTimes, case: str, baseline: str)
     # a process keeps the models of all cases, and some outputs for the judge
     needed_bytes = sum(each.state_bytes for each in pools.values()) + pool.calls * pool.held_bytes
     if family.SYNCHRONOUS:  # of what is cleared or copied there, the price is below
-        unseen_bytes = times.cleared_bytes(needed_bytes + int(pool.describe["workspace_bytes"]))
+        unseen_bytes = times.prepared_bytes(needed_bytes + int(pool.describe["workspace_bytes"]))
     else:
         needed_bytes += device_reservoir.most_bytes(pool)
         unseen_bytes = max(

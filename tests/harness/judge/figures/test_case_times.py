@@ -318,6 +318,17 @@ def test_all_that_a_process_holds_may_be_cleared_before_the_rounds() -> None:
     assert times([1.0] * ROUNDS).cleared_bytes(0) == 0.0
 
 
+def test_memory_of_the_host_is_none_of_a_device() -> None:
+    """Where the driver does not report what a process holds."""
+    gib = 1 << 30
+    held = times([1.0] * ROUNDS)
+    for block in held.blocks:
+        block.host_bytes, block.device_bytes = {"": 5 * gib}, {}
+        block.inner_ns, block.changed_at = [1.0] * ROUNDS, ROUNDS // 2
+    assert held.cleared_bytes(0) == 0.0
+    assert held.prepared_bytes(gib) > 0.0
+
+
 @pytest.mark.parametrize(("ready_rounds", "ready_bytes"), [(0, 0.0), (8, 0.0), (9, 4.0), (24, 4.0)])
 def test_outputs_that_were_ready_in_three_of_eight_rounds_count(
     ready_rounds: int, ready_bytes: float
